@@ -1,0 +1,5 @@
+module github.com/slidegate/slidegate
+
+go 1.26.0
+
+require pgregory.net/rapid v1.3.0
