@@ -1,0 +1,290 @@
+package core
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/slidegate/slidegate/keyfunc"
+)
+
+// Limiter decides requests against its limits. All its methods may be called by
+// many goroutines at once. Make one with New.
+type Limiter struct {
+	cfg    Config
+	limits []limitSpec
+	store  Store
+	owned  bool // the store is the limiter's own, and Close closes it
+	sealer *keyfunc.Sealer
+	byPeer keyfunc.Func
+	log    *slog.Logger
+
+	calls  sync.Pool // of *Call, with room for all limits
+	queues turns     // who waits, by key
+	health health
+	notice notices
+}
+
+// limitSpec is a limit as the hot path needs it.
+type limitSpec struct {
+	Limit
+	name    string
+	counter *Counter
+	hotFrom int64
+	header  string // N in decimal
+}
+
+const defaultName = "default"
+
+// newLimiter builds the limiter of a configuration that was checked.
+func newLimiter(cfg Config) (*Limiter, error) {
+	cfg.Limits = slices.Clone(cfg.Limits)
+	cfg.Headers = slices.Clone(cfg.Headers)
+	if cfg.Name == "" {
+		cfg.Name = defaultName
+	}
+	if cfg.Budget == 0 {
+		cfg.Budget = DefaultBudget
+	}
+	if cfg.Headers == nil {
+		cfg.Headers = []Dialect{XRateLimit}
+	}
+	l := &Limiter{cfg: cfg, store: cfg.Store, byPeer: keyfunc.ByIP(), log: cfg.Logger}
+	if l.log == nil {
+		l.log = slog.Default()
+	}
+	for _, limit := range cfg.Limits {
+		l.limits = append(l.limits, newLimitSpec(cfg.Name, limit))
+	}
+	if len(cfg.Secret) > 0 {
+		var err error
+		if l.sealer, err = keyfunc.NewSealer(cfg.Secret); err != nil {
+			return nil, err
+		}
+	}
+	if l.store == nil {
+		m, err := NewMemory(MemoryConfig{})
+		if err != nil {
+			return nil, err
+		}
+		l.store, l.owned = m, true
+	}
+	l.calls.New = func() any { return &Call{Parts: make([]Part, len(l.limits))} }
+	l.notice.watch(cfg)
+	return l, nil
+}
+
+// Name returns the limiter's name.
+func (l *Limiter) Name() string { return l.cfg.Name }
+
+// Limits returns the limiter's limits in their order.
+func (l *Limiter) Limits() []Limit { return slices.Clone(l.cfg.Limits) }
+
+// Close frees the limiter's own store, if New made one; a store that was given
+// stays open. After Close the limiter decides nothing: its methods return
+// ErrClosed where the store was its own. It may be called more than once.
+func (l *Limiter) Close() error {
+	if l.owned {
+		return l.store.Close()
+	}
+	return nil
+}
+
+// LimitKey is the key of one limit that has a key of its own. See ForLimit.
+type LimitKey struct {
+	Limit string
+	Key   keyfunc.Key
+}
+
+// ForLimit gives the limit of that name its key, in calls outside HTTP.
+func ForLimit(limit string, key keyfunc.Key) LimitKey { return LimitKey{limit, key} }
+
+// Allow takes one unit for key if every limit has room for it. Limits with keys
+// of their own need theirs in own; a missing or unknown one is an error before
+// the store is asked. A refusal is a Decision, not an error. An error means that
+// no decision was made: a fault in the arguments (*FieldError,
+// *keyfunc.MissingError), the end of ctx, a store that gave no answer, ErrClosed.
+//
+// With the default store a call takes no memory and well below a microsecond.
+func (l *Limiter) Allow(ctx context.Context, key keyfunc.Key, own ...LimitKey) (Decision, error) {
+	return l.ask(ctx, OpTake, 1, key, own)
+}
+
+// AllowN is Allow for a cost of n units, 1 to MaxUnits: all or none. A cost
+// above the N of a limit never passes (Decision.Reason is NeverFits).
+func (l *Limiter) AllowN(ctx context.Context, key keyfunc.Key, n int64, own ...LimitKey) (Decision, error) {
+	return l.ask(ctx, OpTake, n, key, own)
+}
+
+// Peek tells what Allow would decide, and counts nothing.
+func (l *Limiter) Peek(ctx context.Context, key keyfunc.Key, own ...LimitKey) (Decision, error) {
+	return l.ask(ctx, OpPeek, 1, key, own)
+}
+
+// PeekN tells what AllowN would decide, and counts nothing.
+func (l *Limiter) PeekN(ctx context.Context, key keyfunc.Key, n int64, own ...LimitKey) (Decision, error) {
+	return l.ask(ctx, OpPeek, n, key, own)
+}
+
+// Reset forgets what was counted for key, reservations included, in all limits.
+// A key that a full Memory counts together with others stays counted; the error
+// is then ErrShared.
+func (l *Limiter) Reset(ctx context.Context, key keyfunc.Key, own ...LimitKey) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	c := l.call(OpReset, 1)
+	defer l.calls.Put(c)
+	if err := l.address(c, key, own); err != nil {
+		return err
+	}
+	if err := l.store.Do(ctx, c); err != nil {
+		return storeError(err)
+	}
+	for i := range c.Parts {
+		if !c.Parts[i].Done {
+			return ErrShared
+		}
+	}
+	return nil
+}
+
+// ask has the store decide a call of code outside HTTP.
+func (l *Limiter) ask(ctx context.Context, op Op, cost int64, key keyfunc.Key, own []LimitKey) (d Decision, err error) {
+	c := l.call(op, cost)
+	if err = l.address(c, key, own); err == nil {
+		err = l.decide(ctx, c, &d)
+	}
+	l.calls.Put(c)
+	return d, err
+}
+
+// call returns a call that asks for cost units of each limit.
+func (l *Limiter) call(op Op, cost int64) *Call {
+	c := l.calls.Get().(*Call)
+	c.Op, c.Policy, c.Budget = op, l.cfg.OnFailure, l.cfg.Budget
+	for i := range c.Parts {
+		s := &l.limits[i]
+		c.Parts[i] = Part{Counter: s.counter, N: s.n, HotFrom: s.hotFrom, Cost: cost}
+	}
+	return c
+}
+
+// address gives the parts of c their keys.
+func (l *Limiter) address(c *Call, key keyfunc.Key, own []LimitKey) error {
+	for i := range c.Parts {
+		s := &l.limits[i]
+		k := key
+		if s.key != nil {
+			k = keyFor(s.name, own)
+		}
+		if k.IsZero() {
+			return missingKey(s)
+		}
+		c.Parts[i].Key = l.seal(k)
+	}
+	return l.checkOwn(own)
+}
+
+func keyFor(limit string, own []LimitKey) keyfunc.Key {
+	for i := range own {
+		if own[i].Limit == limit {
+			return own[i].Key
+		}
+	}
+	return keyfunc.Key{}
+}
+
+func missingKey(s *limitSpec) error {
+	if s.key == nil {
+		return &keyfunc.MissingError{What: "a key (the one given is empty)"}
+	}
+	return &keyfunc.MissingError{What: fmt.Sprintf("the key of limit %q: pass core.ForLimit(%[1]q, key)", s.name)}
+}
+
+// checkOwn finds keys for limits that do not exist or have no key of their own:
+// a slip of the pen that would count somebody else.
+func (l *Limiter) checkOwn(own []LimitKey) error {
+	for _, o := range own {
+		i := slices.IndexFunc(l.limits, func(s limitSpec) bool { return s.name == o.Limit })
+		if i < 0 {
+			return &FieldError{Field: "ForLimit", Value: o.Limit, Problem: "the limiter has no such limit", Remedy: "use the name of one of its limits"}
+		}
+		if l.limits[i].key == nil {
+			return &FieldError{Field: "ForLimit", Value: o.Limit, Problem: "the limit has no key of its own", Remedy: "leave it out, or give the limit one with Limit.Key"}
+		}
+	}
+	return nil
+}
+
+func (l *Limiter) seal(k keyfunc.Key) keyfunc.Key {
+	if l.sealer == nil {
+		return k
+	}
+	return l.sealer.Seal(k)
+}
+
+// decide has the store answer c and reads the answer into d.
+func (l *Limiter) decide(ctx context.Context, c *Call, d *Decision) error {
+	cost := c.Parts[0].Cost
+	d.Cost = cost
+	if cost < 1 || cost > MaxUnits {
+		return &FieldError{Field: "cost", Value: fmt.Sprint(cost), Problem: "not a cost", Remedy: "use 1 to 999999999999999; to look without taking, use Peek"}
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if err := l.store.Do(ctx, c); err != nil {
+		return l.undecided(ctx, err, c, d)
+	}
+	l.health.answered(l)
+	d.read(l, c)
+	return nil
+}
+
+// undecided applies the policy to a call that the store did not answer.
+func (l *Limiter) undecided(ctx context.Context, err error, c *Call, d *Decision) error {
+	if ctx.Err() != nil {
+		// The caller went away. That says nothing about the store.
+		return ctx.Err()
+	}
+	if errors.Is(err, ErrClosed) {
+		// Closed on purpose: no failure, and no policy for it.
+		return err
+	}
+	l.health.failed(l, err)
+	if c.Policy == Open && c.Op == OpTake {
+		*d = Decision{Allowed: true, Reason: Undecided, Cost: d.Cost, limiter: l}
+		return nil
+	}
+	return storeError(err)
+}
+
+// health logs when the store stops and starts to answer: once per change, not
+// once per request.
+type health struct {
+	failing atomic.Bool
+	missed  atomic.Int64 // calls without an answer since
+	since   atomic.Int64 // UnixMicro
+}
+
+func (h *health) answered(l *Limiter) {
+	if h.failing.Load() && h.failing.CompareAndSwap(true, false) {
+		l.log.Warn("slidegate: the store answers again", "limiter", l.cfg.Name,
+			"undecided", h.missed.Swap(0), "after", time.Since(time.UnixMicro(h.since.Load())))
+	}
+}
+
+func (h *health) failed(l *Limiter, err error) {
+	h.missed.Add(1)
+	if h.failing.CompareAndSwap(false, true) {
+		h.since.Store(time.Now().UnixMicro())
+		l.log.Warn("slidegate: the store gives no decision", "limiter", l.cfg.Name,
+			"policy", l.cfg.OnFailure.String(), "error", err)
+	}
+}

@@ -1,0 +1,383 @@
+package core
+
+import (
+	"math"
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// plainLog is what a log must be equal to: records with their weights.
+type plainLog []struct {
+	release Instant
+	units   uint64
+}
+
+func (p plainLog) after(lo int, t Instant) int {
+	for lo < len(p) && p[lo].release <= t {
+		lo++
+	}
+	return lo
+}
+
+func (p plainLog) units(i int) (sum uint64) {
+	for _, r := range p[min(i, len(p)):] {
+		sum += r.units
+	}
+	return sum
+}
+
+func (p plainLog) reached(lo int, units uint64) int {
+	sum := uint64(0)
+	for i := lo; ; i++ {
+		if sum += p[i].units; sum >= units {
+			return i
+		}
+	}
+}
+
+// logUnderTest is a log in an arena beside its model.
+type logUnderTest struct {
+	log   log
+	model plainLog
+}
+
+func (u *logUnderTest) add(a *arena, release Instant, units uint64) {
+	a.add(&u.log, release, units)
+	if n := len(u.model); n > 0 && u.model[n-1].release == release {
+		u.model[n-1].units += units
+		return
+	}
+	u.model = append(u.model, plainLog{{release, units}}...)
+}
+
+func (u *logUnderTest) newest() Instant {
+	if len(u.model) == 0 {
+		return 1
+	}
+	return u.model[len(u.model)-1].release
+}
+
+type failer interface {
+	Helper()
+	Fatalf(format string, args ...any)
+}
+
+// check compares all that a log tells with its model.
+func (u *logUnderTest) check(t failer, a *arena) {
+	t.Helper()
+	l, m := &u.log, u.model
+	if int(l.n) != len(m) {
+		t.Fatalf("the log has %d records, want %d", l.n, len(m))
+	}
+	total := l.base
+	for i, r := range m {
+		total += r.units
+		if got := *a.at(l, uint32(i)); got != (record{r.release, total}) {
+			t.Fatalf("record %d is %+v, want %+v", i, got, record{r.release, total})
+		}
+	}
+	want := Instant(0)
+	if len(m) > 0 {
+		want = m[len(m)-1].release
+	}
+	if got := a.newest(l); got != want {
+		t.Fatalf("newest is %d, want %d", got, want)
+	}
+}
+
+// ask compares the answers of a log with those of its model.
+func (u *logUnderTest) ask(t *rapid.T, a *arena) {
+	l, m := &u.log, u.model
+	lo := rapid.IntRange(0, len(m)).Draw(t, "lo")
+	when := Instant(rapid.Int64Range(0, int64(u.newest())+1).Draw(t, "when"))
+	if got, want := a.after(l, uint32(lo), when), m.after(lo, when); int(got) != want {
+		t.Fatalf("after(%d, %d) is %d, want %d", lo, when, got, want)
+	}
+	if got, want := a.units(l, uint32(lo)), m.units(lo); got != want {
+		t.Fatalf("units(%d) is %d, want %d", lo, got, want)
+	}
+	if lo == len(m) {
+		return
+	}
+	units := rapid.Uint64Range(1, m.units(lo)).Draw(t, "units")
+	if got, want := a.reached(l, uint32(lo), units), m.reached(lo, units); int(got) != want {
+		t.Fatalf("reached(%d, %d) is %d, want %d", lo, units, got, want)
+	}
+}
+
+// checkBlocks makes sure that every record of the arena lies in exactly one
+// block, which is either free or the block of one of the logs, that its sums are
+// right, and that no log has more storage than it may.
+func checkBlocks(t failer, a *arena, logs ...*log) {
+	t.Helper()
+	owners := make([][]bool, len(a.chunks))
+	held := 0
+	for i, c := range a.chunks {
+		owners[i] = make([]bool, len(c))
+		held += len(c)
+		if (c == nil) != slices.Contains(a.vacant, uint32(i)) {
+			t.Fatalf("chunk %d is nil: %t, and in the list of vacant ones: %t", i, c == nil, c != nil)
+		}
+	}
+	own := func(class uint8, at uint32) {
+		for i := range capacity(class) {
+			seen := &owners[(at+i)/chunkSize][(at+i)%chunkSize]
+			if *seen {
+				t.Fatalf("place %d is in two blocks", at+i)
+			}
+			*seen = true
+		}
+	}
+	used, queues := 0, 0
+	for _, l := range logs {
+		blocks, class := []uint32{l.block}, l.class
+		switch l.class {
+		case 0:
+			if l.n != 0 {
+				t.Fatalf("a log without a block has %d records", l.n)
+			}
+			continue
+		case longClass:
+			queues++
+			blocks, class = a.queues[l.block].blocks, maxClass
+			if reach := int(l.head+l.n)/maxBlock + 1; l.head >= maxBlock || len(blocks) > reach {
+				t.Fatalf("a log from %d of %d records has %d blocks", l.head, l.n, len(blocks))
+			}
+		}
+		if l.n == 0 || l.n > uint32(len(blocks))*capacity(class) {
+			t.Fatalf("%d records in %d blocks of class %d", l.n, len(blocks), class)
+		}
+		for _, b := range blocks {
+			own(class, b)
+			used += int(capacity(class))
+		}
+	}
+	spares := 0
+	for class := uint8(1); class <= maxClass; class++ {
+		for at := a.free[class]; at != 0; at = uint32(a.place(at - 1).total) {
+			own(class, at-1)
+			if class == maxClass {
+				spares++
+			}
+		}
+	}
+	for i := range owners {
+		if k := slices.Index(owners[i], false); k >= 0 {
+			t.Fatalf("place %d of chunk %d is in no block", k, i)
+		}
+	}
+	if held != a.held || used != a.used || spares != a.spares || spares > spareBlock {
+		t.Fatalf("held %d, used %d, spares %d; the arena says %d, %d, %d", held, used, spares, a.held, a.used, a.spares)
+	}
+	if len(a.queues)-len(a.unused) != queues {
+		t.Fatalf("%d queues, %d of them unused, for %d long logs", len(a.queues), len(a.unused), queues)
+	}
+}
+
+func TestLogsAreWhatTheirRecordsSay(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		a := new(arena)
+		logs := make([]logUnderTest, 3)
+		for i := range logs {
+			// Totals that soon wrap.
+			logs[i].log.base = math.MaxUint64 - rapid.Uint64Range(0, 1000).Draw(t, "base")
+		}
+		pick := func() *logUnderTest { return &logs[rapid.IntRange(0, len(logs)-1).Draw(t, "log")] }
+		t.Repeat(map[string]func(*rapid.T){
+			"add": func(t *rapid.T) {
+				u := pick()
+				u.add(a, u.newest()+Instant(rapid.IntRange(0, 2).Draw(t, "later")), rapid.Uint64Range(1, 5).Draw(t, "units"))
+			},
+			"add many": func(t *rapid.T) {
+				u := pick()
+				for range rapid.IntRange(1, 1600).Draw(t, "records") {
+					u.add(a, u.newest()+1, 2)
+				}
+			},
+			"drop": func(t *rapid.T) {
+				u := pick()
+				i := rapid.IntRange(0, len(u.model)).Draw(t, "records")
+				a.drop(&u.log, uint32(i))
+				u.model = u.model[i:]
+			},
+			"drop all but few": func(t *rapid.T) {
+				u := pick()
+				i := max(0, len(u.model)-rapid.IntRange(0, 140).Draw(t, "left"))
+				a.drop(&u.log, uint32(i))
+				u.model = u.model[i:]
+			},
+			"remove": func(t *rapid.T) {
+				for u := pick(); len(u.model) > 0; {
+					i := rapid.IntRange(0, len(u.model)-1).Draw(t, "record")
+					units := rapid.Uint64Range(1, u.model[i].units).Draw(t, "units")
+					a.remove(&u.log, uint32(i), units)
+					if u.model[i].units -= units; u.model[i].units == 0 {
+						u.model = slices.Delete(u.model, i, i+1)
+					}
+					if rapid.Bool().Draw(t, "enough") {
+						return
+					}
+				}
+			},
+			"clear": func(t *rapid.T) {
+				u := pick()
+				a.clear(&u.log)
+				u.model = nil
+			},
+			"copy": func(t *rapid.T) {
+				from := a
+				a = new(arena)
+				for i := range logs {
+					logs[i].log = a.copied(from, &logs[i].log)
+				}
+			},
+			"ask": func(t *rapid.T) { pick().ask(t, a) },
+			"": func(t *rapid.T) {
+				all := make([]*log, len(logs))
+				for i := range logs {
+					logs[i].check(t, a)
+					all[i] = &logs[i].log
+				}
+				checkBlocks(t, a, all...)
+			},
+		})
+	})
+}
+
+// fillLog adds n records of one unit, released from the newest on.
+func (u *logUnderTest) fill(a *arena, n int) {
+	for range n {
+		u.add(a, u.newest()+1, 1)
+	}
+}
+
+func TestLogGrowsThroughAllClassesAndShrinksBack(t *testing.T) {
+	a := new(arena)
+	u := logUnderTest{log: log{base: math.MaxUint64 - 700}}
+	seen := map[uint8]bool{}
+	for range 3 * maxBlock {
+		u.fill(a, 1)
+		seen[u.log.class] = true
+	}
+	u.check(t, a)
+	for class := uint8(1); class <= longClass; class++ {
+		if !seen[class] {
+			t.Errorf("class %d was never used on the way up", class)
+		}
+	}
+	clear(seen)
+	for len(u.model) > 0 {
+		a.drop(&u.log, 1)
+		u.model = u.model[1:]
+		u.check(t, a)
+		checkBlocks(t, a, &u.log)
+		seen[u.log.class] = true
+		if c := capacity(min(u.log.class, maxClass)); c > 1 && u.log.n <= c/4 {
+			t.Fatalf("%d records stay in a block of %d", u.log.n, c)
+		}
+	}
+	for _, class := range []uint8{longClass, 9, 5, 2, 0} {
+		if !seen[class] {
+			t.Errorf("class %d was never used on the way down", class)
+		}
+	}
+	if a.used != 0 || u.log != (log{}) {
+		t.Errorf("an empty log keeps %d records of storage: %+v", a.used, u.log)
+	}
+}
+
+func TestGrowingLogNeverMovesMoreThanOneBlock(t *testing.T) {
+	a := new(arena)
+	var u logUnderTest
+	u.fill(a, maxBlock) // what a single block holds is all that is ever moved
+	if u.log.class != maxClass {
+		t.Fatalf("%d records are of class %d, want %d", maxBlock, u.log.class, maxClass)
+	}
+	u.fill(a, 1)
+	for range 20 * maxBlock {
+		before := slices.Clone(a.queues[u.log.block].blocks)
+		first := a.at(&u.log, 0)
+		u.fill(a, 1)
+		now := a.queues[u.log.block].blocks
+		if !slices.Equal(now[:len(before)], before) || a.at(&u.log, 0) != first {
+			t.Fatalf("at %d records, blocks %v became %v", u.log.n, before, now)
+		}
+	}
+	// The same while old records leave.
+	for range 4 * maxBlock {
+		last := a.at(&u.log, u.log.n-1)
+		a.drop(&u.log, 1)
+		u.model = u.model[1:]
+		if a.at(&u.log, u.log.n-1) != last {
+			t.Fatal("dropping the first record moved the last")
+		}
+		u.fill(a, 1)
+	}
+	u.check(t, a)
+	checkBlocks(t, a, &u.log)
+}
+
+func TestLongLogGivesItsMemoryBackWhileOthersStay(t *testing.T) {
+	a := new(arena)
+	var long, small logUnderTest
+	small.fill(a, 3)
+	long.fill(a, 1_000_000)
+	if a.held < 1_000_000 {
+		t.Fatalf("a million records are held in room for %d", a.held)
+	}
+	a.drop(&long.log, 999_990)
+	long.model = long.model[999_990:]
+	if most := 20 * chunkSize; a.held > most {
+		t.Errorf("13 records hold room for %d, want at most %d", a.held, most)
+	}
+	long.check(t, a)
+	small.check(t, a)
+	checkBlocks(t, a, &long.log, &small.log)
+	vacant := len(a.vacant)
+	long.fill(a, 100*maxBlock)
+	if used := vacant - len(a.vacant); used < 90 {
+		t.Errorf("a hundred new blocks took %d of %d vacant chunks", used, vacant)
+	}
+	checkBlocks(t, a, &long.log, &small.log)
+}
+
+func TestRemovingFromAnEndOfALongLogTakesNoWalk(t *testing.T) {
+	a := new(arena)
+	var u logUnderTest
+	u.fill(a, 4*maxBlock)
+	// Records in the middle must not be touched: give them a mark that any sum
+	// over them would change.
+	before := *a.at(&u.log, 2*maxBlock)
+	a.remove(&u.log, 3, 1)
+	if got := *a.at(&u.log, 2*maxBlock-1); got != before {
+		t.Errorf("taking out record 3 changed one in the middle from %+v to %+v", before, got)
+	}
+	a.remove(&u.log, u.log.n-3, 1)
+	if got := *a.at(&u.log, 2*maxBlock-1); got != before {
+		t.Errorf("taking out one of the last records changed one in the middle from %+v to %+v", before, got)
+	}
+	u.model = slices.Delete(u.model, len(u.model)-3, len(u.model)-2)
+	u.model = slices.Delete(u.model, 3, 4)
+	u.check(t, a)
+}
+
+func TestLongLogGivesBlocksAtItsEndBack(t *testing.T) {
+	a := new(arena)
+	var u logUnderTest
+	u.fill(a, 10*maxBlock)
+	for u.log.n > 3*maxBlock+1 {
+		if a.remove(&u.log, u.log.n-1, 1); u.log.n%97 == 0 {
+			checkBlocks(t, a, &u.log)
+		}
+	}
+	u.model = u.model[:u.log.n]
+	u.check(t, a)
+	if got := len(a.queues[u.log.block].blocks); got != 4 {
+		t.Errorf("three blocks and a record lie in %d blocks, want 4", got)
+	}
+	u.fill(a, maxBlock)
+	u.check(t, a)
+	checkBlocks(t, a, &u.log)
+}
