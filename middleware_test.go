@@ -1,0 +1,912 @@
+package slidegate_test
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/slidegate/slidegate/core"
+	"github.com/slidegate/slidegate/keyfunc"
+	"github.com/slidegate/slidegate/nethttp"
+)
+
+// framework builds the service of these tests with limiters mounted on it. Each
+// framework passes the same table of requests.
+type framework struct {
+	name  string
+	build func(s *service, m mounts) http.Handler
+}
+
+var frameworks = []framework{
+	{"net/http", buildNetHTTP},
+}
+
+// mounts says where limiters are mounted, the outermost first: around all, around
+// the endpoints below /group/, around GET /limited.
+type mounts struct{ root, group, route []*core.Limiter }
+
+func buildNetHTTP(s *service, m mounts) http.Handler {
+	wrap := func(h http.Handler, limiters []*core.Limiter) http.Handler {
+		for _, l := range slices.Backward(limiters) {
+			h = nethttp.Middleware(l)(h)
+		}
+		return h
+	}
+	root, group := http.NewServeMux(), http.NewServeMux()
+	for _, e := range s.endpoints() {
+		mux, pattern := root, e.path
+		if strings.HasPrefix(pattern, "/group/") {
+			mux = group
+		}
+		if strings.HasSuffix(pattern, "/") {
+			pattern += "{$}"
+		}
+		h := http.Handler(e.handler)
+		if e.path == "/limited" {
+			h = wrap(h, m.route)
+		}
+		mux.Handle(e.method+" "+pattern, h)
+	}
+	root.Handle("/group/", wrap(group, m.group))
+	return wrap(root, m.root)
+}
+
+// service is what every framework serves.
+type service struct {
+	release chan struct{} // lets /stream go on
+	runs    atomic.Int64  // of handlers
+}
+
+type endpoint struct {
+	method, path string // with {id} for a parameter
+	handler      http.HandlerFunc
+}
+
+func (s *service) endpoints() []endpoint {
+	says := func(status int, text string) http.HandlerFunc {
+		return func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(status)
+			_, _ = io.WriteString(w, text)
+		}
+	}
+	lastPart := func(w http.ResponseWriter, r *http.Request) { _, _ = io.WriteString(w, path.Base(r.URL.Path)) }
+	all := []endpoint{
+		{"GET", "/", says(200, "home")},
+		{"HEAD", "/", says(200, "")},
+		{"GET", "/users/{id}", lastPart},
+		{"POST", "/items", says(201, "created")},
+		{"OPTIONS", "/items", says(204, "")},
+		{"GET", "/limited", says(200, "limited")},
+		{"GET", "/group/items/{id}", lastPart},
+		{"GET", "/old", http.RedirectHandler("/", http.StatusFound).ServeHTTP},
+		{"GET", "/decision", showDecision},
+		{"GET", "/panic", func(http.ResponseWriter, *http.Request) { panic("boom") }},
+		{"GET", "/abort", func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }},
+		{"GET", "/stream/{how}", s.stream},
+		{"GET", "/upgrade/{how}", upgrade},
+	}
+	for i, e := range all {
+		all[i].handler = func(w http.ResponseWriter, r *http.Request) {
+			s.runs.Add(1)
+			e.handler(w, r)
+		}
+	}
+	return all
+}
+
+func showDecision(w http.ResponseWriter, r *http.Request) {
+	d, ok := core.DecisionFrom(r.Context())
+	fmt.Fprintf(w, "%v %v %d", ok, d.Reason, d.Shown().Remaining())
+}
+
+// stream sends an event, flushes it, and sends the next when it is let.
+func (s *service) stream(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("Content-Type", "text/event-stream")
+	_, _ = io.WriteString(w, "data: one\n")
+	if strings.HasSuffix(r.URL.Path, "/flusher") {
+		w.(http.Flusher).Flush()
+	} else if err := http.NewResponseController(w).Flush(); err != nil {
+		panic(err)
+	}
+	select {
+	case <-s.release:
+		_, _ = io.WriteString(w, "data: two\n")
+	case <-r.Context().Done():
+	}
+}
+
+// upgrade takes the connection over, as a WebSocket handler does, and echoes a
+// line.
+func upgrade(w http.ResponseWriter, r *http.Request) {
+	hijack := http.NewResponseController(w).Hijack
+	if strings.HasSuffix(r.URL.Path, "/hijacker") {
+		hijack = w.(http.Hijacker).Hijack
+	}
+	conn, buf, err := hijack()
+	if err != nil {
+		panic(err)
+	}
+	defer conn.Close()
+	_, _ = buf.WriteString("HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n")
+	_ = buf.Flush()
+	line, _ := buf.ReadString('\n')
+	_, _ = buf.WriteString("echo " + line)
+	_ = buf.Flush()
+}
+
+// bench is one framework on a real server, with a clock that only moves by hand.
+type bench struct {
+	*testing.T
+	*service
+	framework framework
+	http2     bool
+	clock     atomic.Int64 // microseconds
+	store     *core.Memory
+	url       string
+	client    *http.Client
+
+	mu     sync.Mutex
+	log    bytes.Buffer // of limiters and server
+	panics []any        // that reached the outer recovery
+}
+
+const t0 = 1_700_000_000 // seconds
+
+// everywhere runs a test on each framework, over HTTP/1.1 and HTTP/2.
+func everywhere(t *testing.T, mount func(b *bench) mounts, test func(b *bench)) {
+	for _, f := range frameworks {
+		for _, version := range []string{"HTTP/1.1", "HTTP/2"} {
+			t.Run(f.name+" over "+version, func(t *testing.T) {
+				b := &bench{T: t, service: &service{release: make(chan struct{})}, framework: f, http2: version == "HTTP/2"}
+				b.start(mount)
+				test(b)
+				if b.mu.Lock(); strings.Contains(b.log.String(), "superfluous") {
+					t.Errorf("a response was written twice: %s", b.log.String())
+				}
+				b.mu.Unlock()
+			})
+		}
+	}
+}
+
+func (b *bench) start(mount func(b *bench) mounts) {
+	var err error
+	b.at(0)
+	if b.store, err = core.NewMemory(core.MemoryConfig{Clock: func() time.Time { return time.UnixMicro(b.clock.Load()) }}); err != nil {
+		b.Fatal(err)
+	}
+	server := httptest.NewUnstartedServer(b.recovery(b.framework.build(b.service, mount(b))))
+	server.Config.ErrorLog = log.New(b, "", 0)
+	if server.EnableHTTP2 = b.http2; b.http2 {
+		server.StartTLS()
+	} else {
+		server.Start()
+	}
+	b.Cleanup(server.Close)
+	b.url, b.client = server.URL, server.Client()
+	b.client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+}
+
+// Write takes log lines.
+func (b *bench) Write(line []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.log.Write(line)
+}
+
+// recovery stands outside of everything, as in most services.
+func (b *bench) recovery(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		defer func() {
+			p := recover()
+			if p == nil {
+				return
+			}
+			b.mu.Lock()
+			b.panics = append(b.panics, p)
+			b.mu.Unlock()
+			if p == http.ErrAbortHandler {
+				panic(p)
+			}
+			http.Error(w, "recovered", http.StatusInternalServerError)
+		}()
+		next.ServeHTTP(w, r)
+	})
+}
+
+// limiter makes a limiter that counts in the store with the clock.
+func (b *bench) limiter(name string, cfg core.Config) *core.Limiter {
+	cfg.Name, cfg.Logger = name, slog.New(slog.NewTextHandler(b, nil))
+	if cfg.Store == nil {
+		cfg.Store = b.store
+	}
+	l, err := core.New(cfg)
+	if err != nil {
+		b.Fatal(err)
+	}
+	return l
+}
+
+func (b *bench) at(d time.Duration) { b.clock.Store(t0*1e6 + d.Microseconds()) }
+
+// get sends a request, such as "GET /users/1", with headers given as name, value.
+func (b *bench) get(what string, headers ...string) *http.Response {
+	b.Helper()
+	method, target, _ := strings.Cut(what, " ")
+	r, err := http.NewRequestWithContext(b.Context(), method, b.url+target, nil)
+	if err != nil {
+		b.Fatal(err)
+	}
+	for i := 0; i < len(headers); i += 2 {
+		r.Header.Add(headers[i], headers[i+1])
+	}
+	res, err := b.client.Do(r)
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { _ = res.Body.Close() })
+	if want := 1 + map[bool]int{true: 1}[b.http2]; res.ProtoMajor != want {
+		b.Fatalf("answered over %s", res.Proto)
+	}
+	return res
+}
+
+func read(t testing.TB, r io.Reader) string {
+	t.Helper()
+	text, err := io.ReadAll(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// quota returns the X-RateLimit headers as "limit remaining reset", reset in
+// seconds from t0, followed by Retry-After if there is one; "" if there is none.
+func quota(t testing.TB, h http.Header) string {
+	t.Helper()
+	var all []string
+	for _, name := range core.ExposedHeaders() {
+		switch values := h.Values(name); {
+		case len(values) > 1:
+			t.Errorf("%s has %d values: %q", name, len(values), values)
+		case len(values) == 1 && name == "X-RateLimit-Reset":
+			reset, err := strconv.ParseInt(values[0], 10, 64)
+			if err != nil {
+				t.Error(err)
+			}
+			all = append(all, fmt.Sprint(reset-t0))
+		case len(values) == 1:
+			all = append(all, values[0])
+		}
+	}
+	return strings.Join(all, " ")
+}
+
+// call is one row: a request and what is right for it.
+type call struct {
+	at     time.Duration // on the clock, after t0
+	do     string
+	with   []string
+	status int
+	quota  string // see quota
+	body   string // "*" for any
+}
+
+func (b *bench) run(calls []call) {
+	b.Helper()
+	for i, c := range calls {
+		b.at(c.at)
+		before := b.runs.Load()
+		res := b.get(c.do, c.with...)
+		body := read(b, res.Body)
+		where := fmt.Sprintf("call %d, %s at %v", i+1, c.do, c.at)
+		if res.StatusCode != c.status || c.body != "*" && body != c.body {
+			b.Errorf("%s: status %d with %q, want %d with %q", where, res.StatusCode, body, c.status, c.body)
+		}
+		if got := quota(b, res.Header); got != c.quota {
+			b.Errorf("%s: quota %q, want %q", where, got, c.quota)
+		}
+		refused := res.StatusCode == 429 || res.StatusCode == 400 || res.StatusCode == 503
+		if (res.Header.Get("Cache-Control") == "no-store") != refused {
+			b.Errorf("%s: Cache-Control %q", where, res.Header.Get("Cache-Control"))
+		}
+		if refused && b.runs.Load() != before {
+			b.Errorf("%s: the handler of a refused request ran", where)
+		}
+	}
+}
+
+const second, minute, hour = time.Second, time.Minute, time.Hour
+
+func tryAgain(seconds int) string {
+	return fmt.Sprintf("Too Many Requests. Try again in %d s.\n", seconds)
+}
+
+func cost(r *http.Request) (int64, error) {
+	if r.Header.Get("X-Cost") == "" {
+		return 1, nil
+	}
+	return strconv.ParseInt(r.Header.Get("X-Cost"), 10, 64)
+}
+
+// table has a row for each fault that a limiter can have in any framework.
+var table = []struct {
+	name  string
+	mount func(b *bench) mounts
+	calls []call
+}{
+	{"Retry-After is rounded up and never zero", atRoot(core.Config{Limits: []core.Limit{core.PerMinute(1)}}), []call{
+		{0, "GET /", nil, 200, "1 0 60", "home"},
+		{800 * time.Millisecond, "GET /", nil, 429, "1 0 60 60", tryAgain(60)},
+		{58500 * time.Millisecond, "GET /", nil, 429, "1 0 60 2", tryAgain(2)},
+		{59600 * time.Millisecond, "GET /", nil, 429, "1 0 60 1", tryAgain(1)},
+		{59999 * time.Millisecond, "GET /", nil, 429, "1 0 60 1", tryAgain(1)},
+		{60 * second, "GET /", nil, 200, "1 0 120", "home"},
+	}},
+	{"a refusal costs nothing", atRoot(core.Config{Limits: []core.Limit{core.PerMinute(2)}}), []call{
+		{0, "GET /users/1", nil, 200, "2 1 60", "1"},
+		{30 * second, "GET /users/2", nil, 200, "2 0 60", "2"},
+		{40 * second, "POST /items", nil, 429, "2 0 60 20", tryAgain(20)},
+		{50 * second, "POST /items", nil, 429, "2 0 60 10", tryAgain(10)},
+		{60 * second, "POST /items", nil, 201, "2 0 90", "created"},
+	}},
+	{"HEAD is counted once, like GET, and refused without a body", atRoot(core.Config{
+		Limits: []core.Limit{core.PerMinute(2)}, Key: keyfunc.All(keyfunc.ByIP(), keyfunc.ByRoute(), keyfunc.ByMethod()),
+	}), []call{
+		{0, "GET /", nil, 200, "2 1 60", "home"},
+		{1 * second, "HEAD /", nil, 200, "2 0 60", ""},
+		{2 * second, "GET /", nil, 429, "2 0 60 58", tryAgain(58)},
+		{2 * second, "HEAD /", nil, 429, "2 0 60 58", ""},
+	}},
+	{"unknown paths and methods are limited", atRoot(core.Config{Limits: []core.Limit{core.PerMinute(3)}}), []call{
+		{0, "GET /none/1", nil, 404, "3 2 60", "*"},
+		{0, "GET /none/2", nil, 404, "3 1 60", "*"},
+		{0, "POST /users/1", nil, 405, "3 0 60", "*"},
+		{0, "GET /none/3", nil, 429, "3 0 60 60", tryAgain(60)},
+		{0, "POST /users/1", nil, 429, "3 0 60 60", tryAgain(60)},
+	}},
+	{"ids share the limit of their route", atRoot(core.Config{Limits: []core.Limit{core.PerMinute(2)}, Key: keyfunc.ByRoute()}), []call{
+		{0, "GET /users/1", nil, 200, "2 1 60", "1"},
+		{0, "GET /users/2?x=1", nil, 200, "2 0 60", "2"},
+		{0, "GET /users/3", nil, 429, "2 0 60 60", tryAgain(60)},
+		{0, "GET /group/items/1", nil, 200, "2 1 60", "1"},
+		{0, "GET /", nil, 200, "2 1 60", "home"},
+		{0, "GET /none/1", nil, 404, "2 1 60", "*"},
+		{0, "GET /none/2", nil, 404, "2 0 60", "*"},
+		{0, "GET /none/3", nil, 429, "2 0 60 60", tryAgain(60)},
+	}},
+	{"ids share the limit of their route within a group", atGroup(core.Config{Limits: []core.Limit{core.PerMinute(2)}, Key: keyfunc.ByRoute()}), []call{
+		{0, "GET /group/items/1", nil, 200, "2 1 60", "1"},
+		{0, "GET /group/items/2", nil, 200, "2 0 60", "2"},
+		{0, "GET /group/items/3", nil, 429, "2 0 60 60", tryAgain(60)},
+	}},
+	{"a limiter of a group touches no other route", atGroup(core.Config{Limits: []core.Limit{core.PerMinute(1)}}), []call{
+		{0, "GET /", nil, 200, "", "home"},
+		{0, "GET /group/items/1", nil, 200, "1 0 60", "1"},
+		{0, "GET /group/items/2", nil, 429, "1 0 60 60", tryAgain(60)},
+		{0, "GET /limited", nil, 200, "", "limited"},
+	}},
+	{"a limiter of one route touches no other", atRoute(core.Config{Limits: []core.Limit{core.PerMinute(1)}}), []call{
+		{0, "GET /limited", nil, 200, "1 0 60", "limited"},
+		{0, "GET /limited", nil, 429, "1 0 60 60", tryAgain(60)},
+		{0, "GET /", nil, 200, "", "home"},
+		{0, "GET /group/items/1", nil, 200, "", "1"},
+	}},
+	{"routes of one group share its limit", func(b *bench) mounts {
+		l := []*core.Limiter{b.limiter("shared", core.Config{Limits: []core.Limit{core.PerMinute(3)}})}
+		return mounts{group: l, route: l}
+	}, []call{
+		{0, "GET /limited", nil, 200, "3 2 60", "limited"},
+		{0, "GET /limited", nil, 200, "3 1 60", "limited"},
+		{0, "GET /group/items/1", nil, 200, "3 0 60", "1"},
+		{0, "GET /group/items/1", nil, 429, "3 0 60 60", tryAgain(60)},
+	}},
+	{"the same limiter mounted twice charges twice", twice(core.Config{Limits: []core.Limit{core.PerMinute(5)}}), []call{
+		{0, "GET /limited", nil, 200, "5 3 60", "limited"},
+		{0, "GET /", nil, 200, "5 2 60", "home"},
+		{0, "GET /limited", nil, 200, "5 0 60", "limited"},
+		{0, "GET /limited", nil, 429, "5 0 60 60", tryAgain(60)},
+	}},
+	{"the same limiter mounted twice charges once when told so", twice(core.Config{Limits: []core.Limit{core.PerMinute(3)}, Once: true}), []call{
+		{0, "GET /limited", nil, 200, "3 2 60", "limited"},
+		{0, "GET /", nil, 200, "3 1 60", "home"},
+		{0, "GET /limited", nil, 200, "3 0 60", "limited"},
+		{0, "GET /limited", nil, 429, "3 0 60 60", tryAgain(60)},
+	}},
+	{"stacked limiters show the tighter one, and the refusing one", func(b *bench) mounts {
+		return mounts{
+			root:  []*core.Limiter{b.limiter("outer", core.Config{Limits: []core.Limit{core.PerHour(100)}})},
+			route: []*core.Limiter{b.limiter("inner", core.Config{Limits: []core.Limit{core.PerMinute(5)}})},
+		}
+	}, []call{
+		{0, "GET /limited", nil, 200, "5 4 60", "limited"},
+		{0, "GET /limited", nil, 200, "5 3 60", "limited"},
+		{0, "GET /limited", nil, 200, "5 2 60", "limited"},
+		{0, "GET /limited", nil, 200, "5 1 60", "limited"},
+		{0, "GET /limited", nil, 200, "5 0 60", "limited"},
+		{0, "GET /limited", nil, 429, "5 0 60 60", tryAgain(60)},
+		{0, "GET /", nil, 200, "100 93 3600", "home"},
+	}},
+	{"stacked at one place, a tighter limiter outside stays shown", func(b *bench) mounts {
+		return mounts{root: []*core.Limiter{
+			b.limiter("outer", core.Config{Limits: []core.Limit{core.PerMinute(2)}}),
+			b.limiter("inner", core.Config{Limits: []core.Limit{core.PerHour(100)}}),
+		}}
+	}, []call{
+		{0, "GET /", nil, 200, "2 1 60", "home"},
+		{0, "GET /", nil, 200, "2 0 60", "home"},
+		{0, "GET /", nil, 429, "2 0 60 60", tryAgain(60)},
+	}},
+	{"several limits are one decision", atRoot(core.Config{Limits: []core.Limit{core.PerMinute(2), core.PerHour(3)}}), []call{
+		{0, "GET /", nil, 200, "2 1 60", "home"},
+		{0, "GET /", nil, 200, "2 0 60", "home"},
+		{1 * second, "GET /", nil, 429, "2 0 60 59", tryAgain(59)},
+		{60 * second, "GET /", nil, 200, "3 0 3600", "home"},
+		{61 * second, "GET /", nil, 429, "3 0 3600 3539", tryAgain(3539)},
+	}},
+	{"redirects are counted once", atRoot(core.Config{Limits: []core.Limit{core.PerMinute(2)}}), []call{
+		{0, "GET /old", nil, 302, "2 1 60", "*"},
+		{0, "GET /", nil, 200, "2 0 60", "home"},
+		{0, "GET /old", nil, 429, "2 0 60 60", tryAgain(60)},
+	}},
+	{"preflights pass uncounted", atRoot(core.Config{Limits: []core.Limit{core.PerMinute(1)}}), []call{
+		{0, "OPTIONS /items", preflight, 204, "", ""},
+		{0, "OPTIONS /items", nil, 204, "1 0 60", ""},
+		{0, "OPTIONS /items", preflight, 204, "", ""},
+		{0, "OPTIONS /items", nil, 429, "1 0 60 60", tryAgain(60)},
+	}},
+	{"preflights are counted when told so", atRoot(core.Config{Limits: []core.Limit{core.PerMinute(1)}, CountPreflights: true}), []call{
+		{0, "OPTIONS /items", preflight, 204, "1 0 60", ""},
+		{0, "OPTIONS /items", preflight, 429, "1 0 60 60", tryAgain(60)},
+	}},
+	{"skipped requests pass uncounted", atRoot(core.Config{
+		Limits: []core.Limit{core.PerMinute(1)}, Skip: func(r *http.Request) bool { return r.URL.Path == "/" },
+	}), []call{
+		{0, "GET /", nil, 200, "", "home"},
+		{0, "GET /limited", nil, 200, "1 0 60", "limited"},
+		{0, "GET /", nil, 200, "", "home"},
+		{0, "GET /limited", nil, 429, "1 0 60 60", tryAgain(60)},
+	}},
+	{"forwarded headers choose no key", atRoot(core.Config{Limits: []core.Limit{core.PerMinute(1)}}), []call{
+		{0, "GET /", []string{"X-Forwarded-For", "203.0.113.1"}, 200, "1 0 60", "home"},
+		{0, "GET /", []string{"X-Forwarded-For", "203.0.113.2"}, 429, "1 0 60 60", tryAgain(60)},
+		{0, "GET /", []string{"X-Real-IP", "203.0.113.3"}, 429, "1 0 60 60", tryAgain(60)},
+		{0, "GET /", []string{"Forwarded", "for=203.0.113.4"}, 429, "1 0 60 60", tryAgain(60)},
+		{0, "GET /", []string{"CF-Connecting-IP", "203.0.113.5", "True-Client-IP", "203.0.113.5"}, 429, "1 0 60 60", tryAgain(60)},
+	}},
+	{"a trusted proxy tells clients apart", atRoot(core.Config{
+		Limits: []core.Limit{core.PerMinute(1)}, Key: keyfunc.ByIP(keyfunc.XForwardedFor("127.0.0.1", "::1")),
+	}), []call{
+		{0, "GET /", []string{"X-Forwarded-For", "9.9.9.9, 203.0.113.1"}, 200, "1 0 60", "home"},
+		{0, "GET /", []string{"X-Forwarded-For", "8.8.8.8", "X-Forwarded-For", "203.0.113.1"}, 429, "1 0 60 60", tryAgain(60)},
+		{0, "GET /", []string{"X-Forwarded-For", "203.0.113.2"}, 200, "1 0 60", "home"},
+		{0, "GET /", []string{"X-Forwarded-For", "7.7.7.7, junk"}, 200, "1 0 60", "home"}, // the peer
+		{0, "GET /", []string{"X-Forwarded-For", "6.6.6.6,"}, 429, "1 0 60 60", tryAgain(60)},
+	}},
+	{"API keys are counted apart, and clients without one by address", atRoot(core.Config{
+		Limits: []core.Limit{core.PerMinute(1)}, Key: keyfunc.ByAPIKey("X-API-Key"),
+	}), []call{
+		{0, "GET /", []string{"X-API-Key", "one"}, 200, "1 0 60", "home"},
+		{0, "GET /", []string{"X-API-Key", "two"}, 200, "1 0 60", "home"},
+		{0, "GET /", nil, 200, "1 0 60", "home"},
+		{0, "GET /", []string{"X-API-Key", ""}, 429, "1 0 60 60", tryAgain(60)},
+		{0, "GET /", []string{"X-API-Key", "one"}, 429, "1 0 60 60", tryAgain(60)},
+		{0, "GET /", []string{"X-API-Key", "one", "X-API-Key", "three"}, 400, "", "The request carries a key that can be read in more than one way.\n"},
+	}},
+	{"a required key that is missing is the client's fault", atRoot(core.Config{
+		Limits: []core.Limit{core.PerMinute(1)}, Key: keyfunc.Required(keyfunc.ByBearer()),
+	}), []call{
+		{0, "GET /", nil, 400, "", "The request lacks bearer token.\n"},
+		{0, "GET /", []string{"Authorization", "Bearer t", "Accept", "application/json"}, 200, "1 0 60", "home"},
+		{0, "GET /", []string{"Accept", "application/json"}, 400, "", `{"title":"Bad Request","status":400,"detail":"The request lacks bearer token."}`},
+	}},
+	{"a batch takes its cost or nothing", atRoot(core.Config{Limits: []core.Limit{core.PerMinute(110)}, Cost: cost}), []call{
+		{0, "POST /items", []string{"X-Cost", "100"}, 201, "110 10 60", "created"},
+		{0, "POST /items", []string{"X-Cost", "100"}, 429, "110 10 60 60", tryAgain(60)},
+		{0, "POST /items", []string{"X-Cost", "111"}, 400, "110 10 60", "The request costs 111 units; limit \"1m\" never allows more than 110.\n"},
+		{0, "POST /items", []string{"X-Cost", "10"}, 201, "110 0 60", "created"},
+	}},
+	{"a costly request is told when all of it fits", atRoot(core.Config{Limits: []core.Limit{core.PerMinute(3)}, Cost: cost}), []call{
+		{0, "GET /", nil, 200, "3 2 60", "home"},
+		{30 * second, "GET /", nil, 200, "3 1 60", "home"},
+		{40 * second, "POST /items", []string{"X-Cost", "2"}, 429, "3 1 60 20", tryAgain(20)},
+		{40 * second, "POST /items", []string{"X-Cost", "3"}, 429, "3 1 90 50", tryAgain(50)},
+		{60 * second, "POST /items", []string{"X-Cost", "2"}, 201, "3 0 90", "created"},
+	}},
+	{"a cost that is none gives no decision", atRoot(core.Config{Limits: []core.Limit{core.PerMinute(10)}, Cost: cost}), []call{
+		{0, "POST /items", []string{"X-Cost", "0"}, 503, "", "Service Unavailable. Try again later.\n"},
+		{0, "POST /items", []string{"X-Cost", "-5"}, 503, "", "Service Unavailable. Try again later.\n"},
+		{0, "POST /items", []string{"X-Cost", "1.5"}, 503, "", "Service Unavailable. Try again later.\n"},
+		{0, "POST /items", nil, 201, "10 9 60", "created"},
+	}},
+	{"refusals speak JSON to those who ask for it", atRoot(core.Config{Limits: []core.Limit{core.PerMinute(1)}}), []call{
+		{0, "GET /", []string{"Accept", "application/json"}, 200, "1 0 60", "home"},
+		{0, "GET /", []string{"Accept", "application/json"}, 429, "1 0 60 60", `{"type":"https://iana.org/assignments/http-problem-types#quota-exceeded",` +
+			`"title":"Request cannot be satisfied as assigned quota has been exceeded","status":429,"violated-policies":["1m"]}`},
+		{0, "GET /", []string{"Accept", "application/json;q=0.1, text/plain"}, 429, "1 0 60 60", tryAgain(60)},
+		{0, "HEAD /", []string{"Accept", "application/json"}, 429, "1 0 60 60", ""},
+	}},
+	{"handlers find the decision", atRoot(core.Config{Limits: []core.Limit{core.PerMinute(9)}, KeepDecision: true}), []call{
+		{0, "GET /decision", nil, 200, "9 8 60", "true admitted 8"},
+	}},
+	{"an open policy lets pass and invents no headers", atRoot(core.Config{
+		Limits: []core.Limit{core.PerMinute(1)}, Store: down{}, OnFailure: core.Open, KeepDecision: true,
+	}), []call{
+		{0, "GET /", nil, 200, "", "home"},
+		{0, "GET /decision", nil, 200, "", "true undecided 0"},
+	}},
+	{"a closed policy answers 503 and not 429", atRoot(core.Config{
+		Limits: []core.Limit{core.PerMinute(1)}, Store: down{}, OnFailure: core.Closed,
+	}), []call{
+		{0, "GET /", nil, 503, "", "Service Unavailable. Try again later.\n"},
+		{0, "GET /", []string{"Accept", "application/problem+json"}, 503, "", `{"type":"https://iana.org/assignments/http-problem-types#temporary-reduced-capacity",` +
+			`"title":"Request cannot be satisfied due to temporary server capacity constraints","status":503}`},
+		{0, "HEAD /", nil, 503, "", ""},
+	}},
+	{"own handlers answer once", atRoot(core.Config{
+		Limits: []core.Limit{core.PerMinute(1)}, Key: keyfunc.Required(keyfunc.ByHeader("X-User")),
+		OnRefuse: func(w http.ResponseWriter, _ *http.Request, d core.Decision) {
+			http.Error(w, fmt.Sprint("slow down for ", d.RetryAfter()), http.StatusTooManyRequests)
+		},
+		OnError: func(w http.ResponseWriter, _ *http.Request, err error) {
+			http.Error(w, fmt.Sprint("who? ", errors.Is(err, keyfunc.ErrRequired)), http.StatusBadRequest)
+		},
+	}), []call{
+		{0, "GET /", []string{"X-User", "ada"}, 200, "1 0 60", "home"},
+		{15 * second, "GET /", []string{"X-User", "ada"}, 429, "1 0 60 45", "slow down for 45s\n"},
+		{15 * second, "GET /", nil, 400, "", "who? true\n"},
+	}},
+}
+
+var preflight = []string{"Origin", "https://shop.example", "Access-Control-Request-Method", "POST"}
+
+// down is a store that is out of order.
+type down struct{ core.Store }
+
+func (down) Do(context.Context, *core.Call) error {
+	return errors.New("dial tcp 10.9.8.7:6379: refused")
+}
+
+func atRoot(cfg core.Config) func(*bench) mounts {
+	return func(b *bench) mounts { return mounts{root: []*core.Limiter{b.limiter("api", cfg)}} }
+}
+
+func atGroup(cfg core.Config) func(*bench) mounts {
+	return func(b *bench) mounts { return mounts{group: []*core.Limiter{b.limiter("api", cfg)}} }
+}
+
+func atRoute(cfg core.Config) func(*bench) mounts {
+	return func(b *bench) mounts { return mounts{route: []*core.Limiter{b.limiter("api", cfg)}} }
+}
+
+func twice(cfg core.Config) func(*bench) mounts {
+	return func(b *bench) mounts {
+		l := []*core.Limiter{b.limiter("api", cfg)}
+		return mounts{root: l, route: l}
+	}
+}
+
+func TestRequestsInEveryFramework(t *testing.T) {
+	for _, row := range table {
+		t.Run(row.name, func(t *testing.T) {
+			everywhere(t, row.mount, func(b *bench) { b.run(row.calls) })
+		})
+	}
+}
+
+func TestMountedTwiceIsWarnedAboutOnce(t *testing.T) {
+	for name, once := range map[string]bool{"charged twice": false, "charged once": true} {
+		t.Run(name, func(t *testing.T) {
+			cfg := core.Config{Limits: []core.Limit{core.PerMinute(20)}, Once: once}
+			everywhere(t, twice(cfg), func(b *bench) {
+				for range 3 {
+					b.get("GET /limited")
+					b.get("GET /")
+				}
+				b.wantLines("mounted twice", map[bool]int{false: 1}[once])
+			})
+		})
+	}
+}
+
+// wantLines checks how many log lines there are with a text in them, and that
+// there are no others.
+func (b *bench) wantLines(text string, want int) {
+	b.Helper()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if all := b.log.String(); strings.Count(all, text) != want || strings.Count(all, "\n") != want {
+		b.Errorf("want %d lines with %q in the log:\n%s", want, text, all)
+	}
+}
+
+func TestForwardedHeadersAreWarnedAboutOnce(t *testing.T) {
+	everywhere(t, atRoot(core.Config{Limits: []core.Limit{core.PerMinute(20)}}), func(b *bench) {
+		for i := range 3 {
+			b.get("GET /", "X-Forwarded-For", fmt.Sprint("203.0.113.", i))
+		}
+		b.wantLines("no proxy is trusted", 1)
+	})
+}
+
+func TestOutageIsLoggedOnce(t *testing.T) {
+	everywhere(t, atRoot(core.Config{Limits: []core.Limit{core.PerMinute(1)}, Store: down{}, OnFailure: core.Open}), func(b *bench) {
+		for range 3 {
+			b.get("GET /")
+		}
+		b.wantLines("gives no decision", 1)
+	})
+}
+
+// The headers are on the wire with the first byte of a stream, and the stream
+// flows while the handler runs.
+func TestStreamsFlowAndCarryTheHeaders(t *testing.T) {
+	for _, how := range []string{"flusher", "controller"} {
+		t.Run(how, func(t *testing.T) {
+			everywhere(t, everyLevel, func(b *bench) {
+				res := b.get("GET /stream/" + how)
+				if got := quota(b, res.Header); got != "9 8 60" || res.StatusCode != 200 {
+					b.Errorf("status %d, quota %q", res.StatusCode, got)
+				}
+				events := bufio.NewReader(res.Body)
+				if line, err := events.ReadString('\n'); line != "data: one\n" {
+					b.Fatalf("first event %q (%v)", line, err)
+				}
+				close(b.release) // the handler has been waiting until now
+				if rest := read(b, events); rest != "data: two\n" {
+					b.Errorf("then %q", rest)
+				}
+			})
+		})
+	}
+}
+
+// everyLevel mounts a limiter everywhere; that at the root is the tightest.
+func everyLevel(b *bench) mounts {
+	return mounts{
+		root: []*core.Limiter{
+			b.limiter("root", core.Config{Limits: []core.Limit{core.PerMinute(9)}}),
+			b.limiter("kept", core.Config{Limits: []core.Limit{core.PerMinute(99)}, KeepDecision: true}),
+		},
+		group: []*core.Limiter{b.limiter("group", core.Config{Limits: []core.Limit{core.PerMinute(99)}})},
+		route: []*core.Limiter{b.limiter("route", core.Config{Limits: []core.Limit{core.PerMinute(99)}})},
+	}
+}
+
+func TestConnectionsCanBeUpgraded(t *testing.T) {
+	for _, how := range []string{"hijacker", "controller"} {
+		t.Run(how, func(t *testing.T) {
+			everywhere(t, atRoot(core.Config{Limits: []core.Limit{core.PerMinute(1)}}), func(b *bench) {
+				if b.http2 {
+					b.Skip("HTTP/2 has no upgrades")
+				}
+				ask := func() *http.Response {
+					return b.get("GET /upgrade/"+how, "Connection", "Upgrade", "Upgrade", "echo")
+				}
+				res := ask()
+				conn, ok := res.Body.(io.ReadWriter)
+				if res.StatusCode != http.StatusSwitchingProtocols || !ok {
+					b.Fatalf("status %d, %s", res.StatusCode, read(b, res.Body))
+				}
+				if _, err := io.WriteString(conn, "hello\n"); err != nil {
+					b.Fatal(err)
+				}
+				if line := read(b, conn); line != "echo hello\n" {
+					b.Errorf("%q", line)
+				}
+				if res = ask(); res.StatusCode != http.StatusTooManyRequests || quota(b, res.Header) != "1 0 60 60" {
+					b.Errorf("the second upgrade: status %d", res.StatusCode)
+				}
+			})
+		})
+	}
+}
+
+func TestPanicsReachTheOuterRecoveryAndStayCounted(t *testing.T) {
+	everywhere(t, everyLevel, func(b *bench) {
+		res := b.get("GET /panic")
+		if body := read(b, res.Body); res.StatusCode != 500 || body != "recovered\n" || quota(b, res.Header) != "9 8 60" {
+			b.Errorf("status %d with %q, quota %q", res.StatusCode, body, quota(b, res.Header))
+		}
+		r, err := http.NewRequest("GET", b.url+"/abort", nil)
+		if err != nil {
+			b.Fatal(err)
+		}
+		if res, err := b.client.Do(r); err == nil {
+			b.Errorf("an aborted response has status %d", res.StatusCode)
+		}
+		b.mu.Lock()
+		if len(b.panics) < 2 || b.panics[0] != "boom" || b.panics[1] != http.ErrAbortHandler {
+			b.Errorf("panics %v", b.panics)
+		}
+		counted := 1 + len(b.panics) // a client may ask again after an abort
+		b.mu.Unlock()
+		if got, want := quota(b, b.get("GET /").Header), fmt.Sprintf("9 %d 60", 9-counted); got != want {
+			b.Errorf("quota %q, want %q", got, want)
+		}
+	})
+}
+
+// goList returns what the go command says of packages, one line each.
+func goList(t *testing.T, args ...string) []string {
+	t.Helper()
+	cmd := exec.Command("go", append([]string{"list"}, args...)...)
+	var complaints bytes.Buffer
+	cmd.Stderr = &complaints
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("go list %s: %v: %s", strings.Join(args, " "), err, complaints.String())
+	}
+	return strings.Fields(string(out))
+}
+
+const module = "github.com/slidegate/slidegate"
+
+// adapters names each adapter and the module of its framework.
+var adapters = map[string]string{
+	"nethttp":   "",
+	"chimw":     "github.com/go-chi/chi/v5",
+	"ginmw":     "github.com/gin-gonic/gin",
+	"echomw":    "github.com/labstack/echo/v4",
+	"echomw/v5": "github.com/labstack/echo/v5",
+}
+
+// pkg is a package of this module, by its path inside it.
+type pkg struct {
+	ImportPath string
+	Dir        string
+	GoFiles    []string
+	Imports    []string
+}
+
+func packages(t *testing.T) map[string]pkg {
+	t.Helper()
+	out, err := exec.Command("go", "list", "-e", "-json=ImportPath,Dir,GoFiles,Imports", "./...").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := map[string]pkg{}
+	for dec := json.NewDecoder(bytes.NewReader(out)); dec.More(); {
+		var p pkg
+		if err := dec.Decode(&p); err != nil {
+			t.Fatal(err)
+		}
+		all[strings.TrimPrefix(p.ImportPath, module+"/")] = p
+		for _, file := range append(p.GoFiles, ".") {
+			// The go command repeats a test whose result it has kept when a file that
+			// the test itself looked at has changed.
+			if _, err := os.Stat(filepath.Join(p.Dir, file)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if len(all) < 4 {
+		t.Fatalf("only %d packages", len(all))
+	}
+	return all
+}
+
+// inside returns the path within this module, and whether it is in it.
+func inside(importPath string) (string, bool) { return strings.CutPrefix(importPath, module+"/") }
+
+// standard reports whether a package is in the standard library, whose paths
+// have no dot in their first element.
+func standard(importPath string) bool {
+	first, _, _ := strings.Cut(importPath, "/")
+	return !strings.Contains(first, ".")
+}
+
+func TestTheHeartCompilesNoOtherModule(t *testing.T) {
+	for _, p := range goList(t, "-deps", "-f", "{{if not .Standard}}{{.ImportPath}}{{end}}", "./nethttp", "./core", "./keyfunc") {
+		if _, ours := inside(p); !ours {
+			t.Errorf("%s is compiled", p)
+		}
+	}
+}
+
+func TestImportsRunDownwards(t *testing.T) {
+	for name, p := range packages(t) {
+		framework, adapter := adapters[name]
+		for _, imported := range p.Imports {
+			own, ours := inside(imported)
+			var allowed bool
+			switch {
+			case strings.HasPrefix(name, "examples"):
+				allowed = !strings.HasPrefix(own, "examples")
+			case standard(imported):
+				allowed = true
+			case name == "keyfunc":
+			case name == "core":
+				allowed = own == "keyfunc"
+			case adapter:
+				allowed = own == "core" || own == "keyfunc" || !ours && inModule(imported, framework)
+			case strings.HasPrefix(name, "core/"):
+				allowed = !ours || own == "keyfunc" || own == "core" || strings.HasPrefix(own, "core/")
+			}
+			if !allowed {
+				t.Errorf("%s imports %s", name, imported)
+			}
+		}
+	}
+}
+
+func inModule(importPath, module string) bool {
+	return module != "" && (importPath == module || strings.HasPrefix(importPath, module+"/"))
+}
+
+func TestEachOutsideModuleIsNamedByOnePackage(t *testing.T) {
+	modules := goList(t, "-e", "-deps", "-f", "{{with .Module}}{{if not .Main}}{{.Path}}{{end}}{{end}}", "./...")
+	slices.SortFunc(modules, func(a, b string) int { return len(b) - len(a) }) // the longest that fits
+	by := map[string][]string{}
+	for name, p := range packages(t) {
+		if strings.HasPrefix(name, "examples") || name == "core/storetest" {
+			continue
+		}
+		for _, imported := range p.Imports {
+			i := slices.IndexFunc(modules, func(m string) bool { return inModule(imported, m) })
+			if i >= 0 && !slices.Contains(by[modules[i]], name) {
+				by[modules[i]] = append(by[modules[i]], name)
+			}
+		}
+	}
+	for m, names := range by {
+		if len(names) > 1 {
+			t.Errorf("%s is imported by %v", m, names)
+		}
+	}
+}
+
+func TestAdaptersStayThin(t *testing.T) {
+	const most = 80
+	all := packages(t)
+	for name := range adapters {
+		lines := 0
+		for _, file := range all[name].GoFiles {
+			text, err := os.ReadFile(filepath.Join(all[name].Dir, file))
+			if err != nil {
+				t.Fatal(err)
+			}
+			for line := range strings.Lines(string(text)) {
+				if line = strings.TrimSpace(line); line != "" && !strings.HasPrefix(line, "//") {
+					lines++
+				}
+			}
+		}
+		if lines >= most {
+			t.Errorf("%s has %d lines of code, want fewer than %d", name, lines, most)
+		}
+	}
+}
+
+func TestTopLevelHoldsOnlyWhatItMay(t *testing.T) {
+	allowed := strings.Fields("go.mod go.sum core nethttp chimw ginmw echomw keyfunc examples README.md " +
+		"middleware_test.go bench docs LICENSE CHANGELOG.md .ci .gitignore .git")
+	entries, err := os.ReadDir(".")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		if !slices.Contains(allowed, e.Name()) {
+			t.Errorf("%s is at the top level", e.Name())
+		}
+	}
+}
