@@ -102,9 +102,6 @@ func prefixed(field string, err error) (faults []*FieldError) {
 		g.Field = field + ": " + f.Field
 		faults = append(faults, &g)
 	}
-	if len(faults) == 0 {
-		faults = append(faults, &FieldError{Field: field, Problem: err.Error(), Remedy: "correct the key function"})
-	}
 	return faults
 }
 

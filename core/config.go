@@ -105,7 +105,7 @@ func New(cfg Config) (*Limiter, error) {
 	if faults := cfg.check(); len(faults) > 0 {
 		return nil, joinFaults(faults)
 	}
-	return newLimiter(cfg)
+	return newLimiter(cfg), nil
 }
 
 // check returns every fault of the configuration.

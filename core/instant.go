@@ -24,7 +24,7 @@ func (t Instant) Time() time.Time {
 // IsZero reports whether t is no moment at all.
 func (t Instant) IsZero() bool { return t == 0 }
 
-// Add returns t + d, d rounded down to the microsecond.
+// Add returns t + d, d rounded towards zero to the microsecond.
 func (t Instant) Add(d time.Duration) Instant { return t + Instant(d/time.Microsecond) }
 
 // Sub returns the duration t - u.

@@ -42,7 +42,7 @@ type limitSpec struct {
 const defaultName = "default"
 
 // newLimiter builds the limiter of a configuration that was checked.
-func newLimiter(cfg Config) (*Limiter, error) {
+func newLimiter(cfg Config) *Limiter {
 	cfg.Limits = slices.Clone(cfg.Limits)
 	cfg.Headers = slices.Clone(cfg.Headers)
 	if cfg.Name == "" {
@@ -62,21 +62,15 @@ func newLimiter(cfg Config) (*Limiter, error) {
 		l.limits = append(l.limits, newLimitSpec(cfg.Name, limit))
 	}
 	if len(cfg.Secret) > 0 {
-		var err error
-		if l.sealer, err = keyfunc.NewSealer(cfg.Secret); err != nil {
-			return nil, err
-		}
+		l.sealer, _ = keyfunc.NewSealer(cfg.Secret) // check has found the secret long enough
 	}
 	if l.store == nil {
-		m, err := NewMemory(MemoryConfig{})
-		if err != nil {
-			return nil, err
-		}
+		m, _ := NewMemory(MemoryConfig{}) // the zero configuration is sound
 		l.store, l.owned = m, true
 	}
 	l.calls.New = func() any { return &Call{Parts: make([]Part, len(l.limits))} }
 	l.notice.watch(cfg)
-	return l, nil
+	return l
 }
 
 // Name returns the limiter's name.

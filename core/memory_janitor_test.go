@@ -78,10 +78,10 @@ func TestIdleKeysGoWithoutAnyCall(t *testing.T) {
 		if got := m.Len(); got != 20_000 {
 			t.Fatalf("%d keys while all have live units, want 20000", got)
 		}
-		time.Sleep(2 * time.Second)
+		time.Sleep(999 * time.Millisecond)
 		synctest.Wait()
 		if got := m.Len(); got != 0 {
-			t.Fatalf("%d keys two seconds after the last unit has left", got)
+			t.Fatalf("%d keys a second after the last unit has left", got)
 		}
 		if e, r, s := storage(m); e+r+s != 0 {
 			t.Errorf("an empty store has room for %d entries, %d records, %d slots", e, r, s)
@@ -351,4 +351,22 @@ func TestIdleKeysGoAsCallsComeWhenTheClockIsTheCallers(t *testing.T) {
 		t.Errorf("room for %d entries, %d records, %d slots for one key", e, r, s)
 	}
 	checkMemory(t, m)
+}
+
+func TestACallLooksAtAFewHundredKeysAtMost(t *testing.T) {
+	now := time.Unix(1_700_000_000, 0)
+	m := openMemory(t, MemoryConfig{Clock: func() time.Time { return now }})
+	second := NewCounter("l", "1s", time.Second, Exact, 0)
+	const all = 50_000
+	takeKeys(t, m, second, 0, all)
+	now = now.Add(time.Second)
+	c := Call{Op: OpPeek, Parts: []Part{{Counter: second, Key: keyfunc.User("nobody"), N: 1, Cost: 1}}}
+	for last := all; last > 0; last = m.Len() {
+		if err := m.Do(t.Context(), &c); err != nil {
+			t.Fatal(err)
+		}
+		if gone := last - m.Len(); gone > 2*sweepPerLock {
+			t.Fatalf("one call has forgotten %d keys", gone)
+		}
+	}
 }

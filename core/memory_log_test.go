@@ -171,6 +171,11 @@ func checkBlocks(t failer, a *arena, logs ...*log) {
 	if held != a.held || used != a.used || spares != a.spares || spares > spareBlock {
 		t.Fatalf("held %d, used %d, spares %d; the arena says %d, %d, %d", held, used, spares, a.held, a.used, a.spares)
 	}
+	for _, i := range a.unused {
+		if a.queues[i].blocks != nil {
+			t.Fatalf("queue %d is unused and keeps %d blocks", i, len(a.queues[i].blocks))
+		}
+	}
 	if len(a.queues)-len(a.unused) != queues {
 		t.Fatalf("%d queues, %d of them unused, for %d long logs", len(a.queues), len(a.unused), queues)
 	}
@@ -380,4 +385,39 @@ func TestLongLogGivesBlocksAtItsEndBack(t *testing.T) {
 	u.fill(a, maxBlock)
 	u.check(t, a)
 	checkBlocks(t, a, &u.log)
+}
+
+func TestUnitsAreReachedByTheRecordThatCompletesThem(t *testing.T) {
+	a := new(arena)
+	l := log{base: math.MaxUint64 - 10}
+	for i := range Instant(100) {
+		a.add(&l, i+1, 3)
+	}
+	for _, lo := range []uint32{0, 1, 40} {
+		for units := uint64(1); units <= a.units(&l, lo); units++ {
+			if got, want := a.reached(&l, lo, units), lo+uint32(units-1)/3; got != want {
+				t.Fatalf("from record %d, %d units are reached by record %d, want %d", lo, units, got, want)
+			}
+		}
+	}
+}
+
+func TestLongLogThatRollsOnTakesNoMemory(t *testing.T) {
+	a := new(arena)
+	var l log
+	now := Instant(0)
+	for range 20 * maxBlock {
+		now++
+		a.add(&l, now, 1)
+	}
+	// A block's worth at a time: its queue may move once in a while.
+	if got := testing.AllocsPerRun(100, func() {
+		for range maxBlock {
+			now++
+			a.drop(&l, 1)
+			a.add(&l, now, 1)
+		}
+	}); got != 0 {
+		t.Errorf("%v allocations per %d units that come and go", got, maxBlock)
+	}
 }

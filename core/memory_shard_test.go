@@ -32,6 +32,7 @@ func TestIndexFindsWhatIsInAndNothingElse(t *testing.T) {
 				}
 			},
 			"": func(t *rapid.T) {
+				checkShard(t, sh)
 				for family := range uint64(21) {
 					for member := range uint64(5) {
 						id := sameTag(family, member)

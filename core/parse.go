@@ -22,8 +22,8 @@ const limitForm = `write it like "100/1m", "10/s", "100000/24h slotted=48" or "1
 //	5/1m name=login               with a name
 //
 // Windows are written as time.ParseDuration reads them, and d stands for 24
-// hours. An error is a *keyfunc.FieldError; what it parses is checked as New
-// checks it. ParseLimit(l.String()) equals l, but for a key of its own.
+// hours. An error joins FieldErrors (see Faults); what was read is checked as
+// New checks it. ParseLimit(l.String()) equals l, but for a key of its own.
 func ParseLimit(s string) (Limit, error) {
 	fields := strings.Fields(s)
 	if len(fields) == 0 {
@@ -104,7 +104,7 @@ func (l *Limit) parseOptions(words []string) (problem string) {
 	return ""
 }
 
-// windowUnits are tried in this order: "ms" ends in "s" too.
+// windowUnits are the units of time that stand alone for one of it.
 var windowUnits = [...]struct {
 	suffix string
 	length time.Duration

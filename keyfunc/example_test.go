@@ -145,7 +145,8 @@ func ExampleSealer() {
 		return
 	}
 	user := keyfunc.User("42")
-	fmt.Println(sealer.Seal(user) == user, sealer.Seal(user) == sealer.Seal(user))
+	sealed := sealer.Seal(user)
+	fmt.Println(sealed == user, sealed == sealer.Seal(keyfunc.User("42")))
 	// Output: false true
 }
 
