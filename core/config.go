@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"reflect"
 	"time"
 
 	"github.com/slidegate/slidegate/keyfunc"
@@ -54,7 +55,7 @@ type Config struct {
 
 	// Cost returns how many units a request takes, 1 to MaxUnits. Default: 1. A
 	// cost above a limit's N can never pass and is answered with 400. A cost below
-	// 1, or an error, gives no decision.
+	// 1, or an error, is a fault of the program: 503, and logged once.
 	Cost func(*http.Request) (int64, error)
 
 	// Skip exempts requests for which it returns true: they are not counted and
@@ -118,16 +119,19 @@ func (c *Config) check() (faults []*FieldError) {
 	} else if c.Name == "" && c.Store != nil {
 		bad("Name", "", "limiters that share a store are told apart by their names", nameForm)
 	}
+	if v := reflect.ValueOf(c.Store); v.Kind() == reflect.Pointer && v.IsNil() {
+		bad("Store", v.Type().String()+"(nil)", "a pointer to no store", "look at the error of its constructor, or leave Store out")
+	}
 	faults = append(faults, c.checkLimits()...)
 	if c.Key != nil {
 		if _, err := keyfunc.Inspect(c.Key); err != nil {
 			faults = append(faults, prefixed("Key", err)...)
 		}
 	}
-	if n := len(c.Secret); n > 0 && n < MinSecret {
+	if n := len(c.Secret); c.Secret != nil && n < MinSecret {
 		// The value is a secret, so only its length is told.
 		bad("Secret", fmt.Sprintf("%d bytes", n), "too short to keep keys from being guessed",
-			fmt.Sprintf("use at least %d random bytes", MinSecret))
+			fmt.Sprintf("use at least %d random bytes, or nil to leave keys as they are", MinSecret))
 	}
 	if int(c.OnFailure) >= len(policyNames) {
 		bad("OnFailure", c.OnFailure.String(), "not a policy", "use Local, Open or Closed")

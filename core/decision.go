@@ -65,7 +65,7 @@ type LimitState struct {
 	// zero if it never does. Calls that come at this instant are admitted, calls
 	// that come a microsecond before it are refused.
 	FitsAt Instant
-	// Violated reports that this limit has no room for the cost.
+	// Violated reports that this limit has no room for the cost, and refuses it.
 	Violated bool
 
 	limit *limitSpec
@@ -171,7 +171,7 @@ func (d *Decision) read(l *Limiter, c *Call) {
 		p := &c.Parts[i]
 		states[i] = LimitState{
 			N: p.N, Used: p.Used, At: p.At, OldestLeaves: p.Oldest, FitsAt: p.Fits,
-			Violated: !p.Done, limit: &l.limits[i],
+			Violated: !p.Done && !p.Watched, limit: &l.limits[i],
 		}
 		if p.Done || p.Watched {
 			continue

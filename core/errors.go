@@ -1,9 +1,6 @@
 package core
 
-import (
-	"errors"
-	"fmt"
-)
+import "errors"
 
 var (
 	// ErrNoDecision is in every error that says that the store was asked and gave
@@ -14,7 +11,8 @@ var (
 	// with others.
 	ErrShared = errors.New("slidegate: the key is counted together with others, since the store is full")
 
-	// ErrNeverFits is returned by Wait for a cost above the N of a limit.
+	// ErrNeverFits is returned by Wait for a cost above the N of a limit, and is in
+	// the error for a cost above MaxUnits.
 	ErrNeverFits = errors.New("slidegate: the cost is greater than a whole window holds")
 
 	// ErrTooLate is returned by Wait when ctx ends before the cost would fit.
@@ -29,11 +27,3 @@ var (
 	// limits have ended it all the same.
 	ErrLapsed = errors.New("slidegate: the reservation has lapsed")
 )
-
-// storeError wraps what a store returned.
-func storeError(err error) error {
-	if errors.Is(err, ErrClosed) {
-		return err
-	}
-	return fmt.Errorf("%w: %w", ErrNoDecision, err)
-}

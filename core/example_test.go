@@ -131,7 +131,7 @@ func ExampleNew() {
 	// slidegate: Name = my api: not a name; use 1 to 64 characters of A-Z a-z 0-9 . _ / -
 	// slidegate: Limits[0].N = 0: a limit lets at least 1 unit through; use 1 to 999999999999999; to exempt requests, use Config.Skip
 	// slidegate: Limits[1].Slots = -1: not a number of slots; use 1 to 10000; 10 to 60 suit most limits
-	// slidegate: Secret = 9 bytes: too short to keep keys from being guessed; use at least 16 random bytes
+	// slidegate: Secret = 9 bytes: too short to keep keys from being guessed; use at least 16 random bytes, or nil to leave keys as they are
 }
 
 func ExampleFaults() {

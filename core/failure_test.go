@@ -87,14 +87,22 @@ func TestOpenLetsPassWhatTheStoreDidNotDecide(t *testing.T) {
 	}
 }
 
-// There is nothing to let pass in a look, and no reservation to give out.
-func TestOpenGivesAnErrorWhereNothingCanPass(t *testing.T) {
+// There is nothing to let pass in a look.
+func TestOpenGivesAnErrorToALook(t *testing.T) {
 	l, _ := failing(t, core.Open, always)
 	if d, err := l.Peek(t.Context(), someone); !errors.Is(err, core.ErrNoDecision) || !errors.Is(err, errDown) || d.Allowed {
 		t.Errorf("peek: %+v, %v", d, err)
 	}
-	if r, d, err := l.Reserve(t.Context(), someone, 1); !errors.Is(err, core.ErrNoDecision) || r != nil || d.Allowed {
+}
+
+func TestOpenLetsAReservationPassUncounted(t *testing.T) {
+	l, _ := failing(t, core.Open, always)
+	r, d, err := l.Reserve(t.Context(), someone, 1)
+	if err != nil || r != nil || !d.Allowed || d.Reason != core.Undecided {
 		t.Errorf("reserve: %v, %+v, %v", r, d, err)
+	}
+	if err := r.Commit(t.Context()); !errors.Is(err, core.ErrEnded) {
+		t.Errorf("commit of what was not counted: %v", err)
 	}
 }
 

@@ -44,6 +44,7 @@ func (l *Limiter) Admit(h http.Header, r keyfunc.Request) (v Verdict) {
 	}
 	v.Counted = true
 	if v.Err = l.decideRequest(r, &v.Decision); v.Err != nil {
+		l.notice.failed(l, &v)
 		v.values.reserve(roomRefused)
 		v.values.set(h, headerCacheControl, noStore)
 		return v

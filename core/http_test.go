@@ -266,7 +266,6 @@ func TestCostsThatAreNoneGiveNoDecision(t *testing.T) {
 		{"zero", 0, nil},
 		{"negative", -1, nil},
 		{"the least integer", -1 << 63, nil},
-		{"above what can be counted", core.MaxUnits + 1, nil},
 		{"an error", 5, broken},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -287,6 +286,26 @@ func TestCostsThatAreNoneGiveNoDecision(t *testing.T) {
 				t.Errorf("error %v", v.Err)
 			}
 		})
+	}
+}
+
+func TestCostAboveAllThatCanBeCountedIsTheClientsFault(t *testing.T) {
+	for _, cost := range []int64{core.MaxUnits + 1, 1<<63 - 1} {
+		l := limiterWith(t, core.Config{
+			Name: "api", Limits: []core.Limit{core.PerMinute(10)}, OnFailure: core.Open,
+			Store: admitting(func(*core.Call) { t.Error("the store was asked") }),
+			Cost:  func(*http.Request) (int64, error) { return cost, nil },
+		})
+		res := through(l, get())
+		wantStatus(t, res, http.StatusBadRequest)
+		if res.Header.Get("Retry-After") != "" {
+			t.Errorf("Retry-After %q for a cost that never fits", res.Header.Get("Retry-After"))
+		}
+		v := l.Admit(http.Header{}, keyfunc.NewRequest(get(), nil, nil))
+		var fault *core.FieldError
+		if !errors.Is(v.Err, core.ErrNeverFits) || !errors.As(v.Err, &fault) {
+			t.Errorf("cost %d: %v", cost, v.Err)
+		}
 	}
 }
 

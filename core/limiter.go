@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -129,16 +130,13 @@ func (l *Limiter) PeekN(ctx context.Context, key keyfunc.Key, n int64, own ...Li
 // A key that a full Memory counts together with others stays counted; the error
 // is then ErrShared.
 func (l *Limiter) Reset(ctx context.Context, key keyfunc.Key, own ...LimitKey) error {
-	if err := ctx.Err(); err != nil {
-		return err
-	}
 	c := l.call(OpReset, 1)
 	defer l.calls.Put(c)
 	if err := l.address(c, key, own); err != nil {
 		return err
 	}
-	if err := l.store.Do(ctx, c); err != nil {
-		return storeError(err)
+	if err := l.do(ctx, c); err != nil {
+		return err
 	}
 	for i := range c.Parts {
 		if !c.Parts[i].Done {
@@ -171,6 +169,9 @@ func (l *Limiter) call(op Op, cost int64) *Call {
 
 // address gives the parts of c their keys.
 func (l *Limiter) address(c *Call, key keyfunc.Key, own []LimitKey) error {
+	if err := l.checkOwn(own); err != nil {
+		return err
+	}
 	for i := range c.Parts {
 		s := &l.limits[i]
 		k := key
@@ -182,7 +183,7 @@ func (l *Limiter) address(c *Call, key keyfunc.Key, own []LimitKey) error {
 		}
 		c.Parts[i].Key = l.seal(k)
 	}
-	return l.checkOwn(own)
+	return nil
 }
 
 func keyFor(limit string, own []LimitKey) keyfunc.Key {
@@ -201,16 +202,21 @@ func missingKey(s *limitSpec) error {
 	return &keyfunc.MissingError{What: fmt.Sprintf("the key of limit %q: pass core.ForLimit(%[1]q, key)", s.name)}
 }
 
-// checkOwn finds keys for limits that do not exist or have no key of their own:
-// a slip of the pen that would count somebody else.
+// checkOwn finds keys for limits that do not exist, have no key of their own, or
+// were given one already: a slip of the pen that would count somebody else.
 func (l *Limiter) checkOwn(own []LimitKey) error {
-	for _, o := range own {
-		i := slices.IndexFunc(l.limits, func(s limitSpec) bool { return s.name == o.Limit })
-		if i < 0 {
-			return &FieldError{Field: "ForLimit", Value: o.Limit, Problem: "the limiter has no such limit", Remedy: "use the name of one of its limits"}
+	for i, o := range own {
+		bad := func(problem, remedy string) error {
+			return &FieldError{Field: "ForLimit", Value: o.Limit, Problem: problem, Remedy: remedy}
 		}
-		if l.limits[i].key == nil {
-			return &FieldError{Field: "ForLimit", Value: o.Limit, Problem: "the limit has no key of its own", Remedy: "leave it out, or give the limit one with Limit.Key"}
+		k := slices.IndexFunc(l.limits, func(s limitSpec) bool { return s.name == o.Limit })
+		switch {
+		case k < 0:
+			return bad("the limiter has no such limit", "use the name of one of its limits")
+		case l.limits[k].key == nil:
+			return bad("the limit has no key of its own", "leave it out, or give the limit one with Limit.Key")
+		case slices.ContainsFunc(own[:i], func(before LimitKey) bool { return before.Limit == o.Limit }):
+			return bad("the limit is given two keys", "give it one")
 		}
 	}
 	return nil
@@ -223,40 +229,57 @@ func (l *Limiter) seal(k keyfunc.Key) keyfunc.Key {
 	return l.sealer.Seal(k)
 }
 
-// decide has the store answer c and reads the answer into d.
+// decide has the store answer c and reads the answer into d. Where the store
+// gives none and the policy is Open, it lets the request pass.
 func (l *Limiter) decide(ctx context.Context, c *Call, d *Decision) error {
 	cost := c.Parts[0].Cost
 	d.Cost = cost
-	if cost < 1 || cost > MaxUnits {
-		return &FieldError{Field: "cost", Value: fmt.Sprint(cost), Problem: "not a cost", Remedy: "use 1 to 999999999999999; to look without taking, use Peek"}
+	if cost > MaxUnits {
+		return fmt.Errorf("%w: %w", ErrNeverFits, badCost(cost))
 	}
+	if cost < 1 {
+		return badCost(cost)
+	}
+	err := l.do(ctx, c)
+	switch {
+	case err == nil:
+		d.read(l, c)
+	case c.Policy == Open && c.Op != OpPeek && errors.Is(err, ErrNoDecision):
+		*d = Decision{Allowed: true, Reason: Undecided, Cost: cost, limiter: l}
+		return nil
+	}
+	return err
+}
+
+func badCost(cost int64) error {
+	return &FieldError{Field: "cost", Value: strconv.FormatInt(cost, 10), Problem: "not a cost", Remedy: "use 1 to 999999999999999; to look without taking, use Peek"}
+}
+
+// do has the store answer c. The error is that of ctx, ErrClosed, or one in
+// which ErrNoDecision is.
+func (l *Limiter) do(ctx context.Context, c *Call) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	if err := l.store.Do(ctx, c); err != nil {
-		return l.undecided(ctx, err, c, d)
-	}
-	l.health.answered(l)
-	d.read(l, c)
-	return nil
-}
-
-// undecided applies the policy to a call that the store did not answer.
-func (l *Limiter) undecided(ctx context.Context, err error, c *Call, d *Decision) error {
-	if ctx.Err() != nil {
+	err := l.store.Do(ctx, c)
+	switch {
+	case err == nil:
+		l.health.answered(l)
+		return nil
+	case ctx.Err() != nil:
 		// The caller went away. That says nothing about the store.
 		return ctx.Err()
-	}
-	if errors.Is(err, ErrClosed) {
+	case errors.Is(err, ErrClosed):
 		// Closed on purpose: no failure, and no policy for it.
 		return err
 	}
+	return l.noDecision(err)
+}
+
+// noDecision takes down that the store gave none, and why.
+func (l *Limiter) noDecision(err error) error {
 	l.health.failed(l, err)
-	if c.Policy == Open && c.Op == OpTake {
-		*d = Decision{Allowed: true, Reason: Undecided, Cost: d.Cost, limiter: l}
-		return nil
-	}
-	return storeError(err)
+	return fmt.Errorf("%w: %w", ErrNoDecision, err)
 }
 
 // health logs when the store stops and starts to answer: once per change, not
@@ -276,8 +299,11 @@ func (h *health) answered(l *Limiter) {
 
 func (h *health) failed(l *Limiter, err error) {
 	h.missed.Add(1)
+	if h.failing.Load() {
+		return
+	}
+	h.since.Store(time.Now().UnixMicro())
 	if h.failing.CompareAndSwap(false, true) {
-		h.since.Store(time.Now().UnixMicro())
 		l.log.Warn("slidegate: the store gives no decision", "limiter", l.cfg.Name,
 			"policy", l.cfg.OnFailure.String(), "error", err)
 	}

@@ -27,8 +27,8 @@ type MemoryConfig struct {
 	MaxKeys int
 	// Clock replaces the process's monotonic clock, for tests. It is read under
 	// the lock of the keys at hand, hence by several goroutines at once, and must
-	// not call the store. With a Clock the store does nothing by itself: each call
-	// looks at a few hundred keys and forgets those that are idle.
+	// not call the store. With a Clock the store does nothing by itself: idle keys
+	// go as new ones come and, while the store is more than half full, as calls come.
 	Clock func() time.Time
 }
 
@@ -56,8 +56,8 @@ type Memory struct {
 	max     int64
 	keys    atomic.Int64
 	closed  atomic.Bool
-	awake   atomic.Bool   // the janitor has a look planned
 	turn    atomic.Uint32 // with a clock of its own: the shard that is looked at next
+	awake   atomic.Bool   // the janitor has a look planned
 	janitor janitor
 }
 

@@ -13,11 +13,11 @@ const (
 	sweepPerKey = 4
 	// sweepPerLock entries are looked at under one lock: a few microseconds.
 	sweepPerLock = 256
-	// minPass is the least time from one look at all keys to the next. After a
-	// look that took long, the pause is passShare times as long: half a percent
-	// of one processor at most.
-	minPass   = time.Second
-	passShare = 200
+	// minPause is the least time from one look at all keys to the next. Looking at
+	// an entry takes about 10 ns and is followed by lookPause of rest: half a
+	// percent of one processor, and two seconds for a million keys.
+	minPause  = time.Second
+	lookPause = 2 * time.Microsecond
 )
 
 // janitor looks through a Memory's keys from time to time. It holds the store
@@ -31,7 +31,7 @@ type janitor struct {
 // wake makes sure that the timer runs while there are keys.
 func (j *janitor) wake(m *Memory) {
 	if m.clock == nil && !m.awake.Load() && m.awake.CompareAndSwap(false, true) {
-		j.schedule(m, minPass)
+		j.schedule(m, minPause)
 	}
 }
 
@@ -60,14 +60,21 @@ func (j *janitor) stop() {
 
 // pass looks at all keys once, and plans the next look if any are left.
 func (m *Memory) pass() {
-	start := time.Now()
-	left := 0
+	looked, left := 0, 0
 	for i := range m.shards {
-		left += m.passShard(&m.shards[i])
+		n, l := m.passShard(&m.shards[i])
+		looked, left = looked+n, left+l
 	}
 	if left > 0 || !m.sleep() {
-		m.janitor.schedule(m, max(minPass, passShare*time.Since(start)))
+		m.janitor.schedule(m, pauseAfter(looked))
 	}
+}
+
+// pauseAfter returns how long to rest after a look at so many entries. The time
+// that the look took is no measure: forgetting keys takes most of it, is done
+// once, and is the sooner over the sooner the next look comes.
+func pauseAfter(looked int) time.Duration {
+	return max(minPause, time.Duration(looked)*lookPause)
 }
 
 // sleep lets the timer end and reports whether it may: a key may have come
@@ -77,27 +84,34 @@ func (m *Memory) sleep() bool {
 	return m.keys.Load() == 0 && m.Overflow() == 0 || !m.awake.CompareAndSwap(false, true)
 }
 
-// passShard forgets the idle entries of one shard and returns how many are left.
-func (m *Memory) passShard(sh *shard) (left int) {
-	for looked := uint32(0); ; looked += sweepPerLock {
+// passShard forgets the idle entries of one shard. It returns how many entries
+// it has looked at, and how many are left.
+func (m *Memory) passShard(sh *shard) (looked, left int) {
+	for {
 		sh.mu.Lock()
-		if looked >= sh.made {
+		if looked >= int(sh.made) {
 			break
 		}
 		m.keys.Add(int64(-sh.sweep(sweepPerLock, m.now())))
 		sh.mu.Unlock()
+		looked += sweepPerLock
 		// Requests first, should the processors be few.
 		runtime.Gosched()
 	}
 	sh.shrink()
 	left = sh.live
 	sh.mu.Unlock()
-	return left
+	return looked, left
 }
 
 // tidy does the janitor's work a little at a time, for a store whose clock tells
-// no timer anything: it looks at sweepPerLock entries, shard after shard.
+// no timer anything: it looks at sweepPerLock entries, shard after shard. It does
+// so only in a store that is more than half full. A clock of the caller's own can
+// jump ahead and back again, and what is idle in between may be live after it.
 func (m *Memory) tidy(now Instant) {
+	if m.keys.Load() <= m.max/2 {
+		return
+	}
 	looked := 0
 	for range m.shards {
 		sh := &m.shards[int(m.turn.Add(1))%len(m.shards)]

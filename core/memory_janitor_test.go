@@ -224,28 +224,21 @@ func TestTimerDoesNotEndWhileAnythingIsThere(t *testing.T) {
 	}
 }
 
-func TestLongLooksAreFollowedByLongPauses(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		slow := false
-		m := openMemory(t, MemoryConfig{})
-		takeKeys(t, m, NewCounter("l", "1s", time.Second, Exact, 0), 0, 1)
-		m.janitor.pending() // the test looks in its place
-		m.clock = func() time.Time {
-			if slow {
-				time.Sleep(100 * time.Millisecond)
-			}
-			return time.Now()
+func TestLooksAtManyKeysAreFollowedByLongPauses(t *testing.T) {
+	for looked, want := range map[int]time.Duration{
+		0: time.Second, 500_000: time.Second, 1_000_000: 2 * time.Second, 100_000_000: 200 * time.Second,
+	} {
+		if got := pauseAfter(looked); got != want {
+			t.Errorf("%v after %d entries, want %v", got, looked, want)
 		}
-		slow = true
-		m.pass()
-		start := time.Now()
-		for m.Len() > 0 {
-			time.Sleep(time.Second)
-		}
-		if got := time.Since(start); got < 19*time.Second || got > 22*time.Second {
-			t.Errorf("%v after a look of a tenth of a second, want 200 times as long", got)
-		}
-	})
+	}
+	m := openMemory(t, MemoryConfig{MaxKeys: 100})
+	sh := &m.shards[3]
+	fillShard(sh, 10*sweepPerLock)
+	looked, left := m.passShard(sh)
+	if looked != 10*sweepPerLock || left != 0 {
+		t.Errorf("%d entries were looked at and %d are left, want %d and none", looked, left, 10*sweepPerLock)
+	}
 }
 
 func TestDroppedStoreIsCollectedThoughItsKeysAreLive(t *testing.T) {
@@ -325,48 +318,76 @@ func TestThousandLimitersLeaveNoGoroutineAndNoTimer(t *testing.T) {
 	}
 }
 
-func TestIdleKeysGoAsCallsComeWhenTheClockIsTheCallers(t *testing.T) {
+func TestIdleKeysGoAsNewOnesComeWhenTheClockIsTheCallers(t *testing.T) {
 	now := time.Unix(1_700_000_000, 0)
 	m := openMemory(t, MemoryConfig{Clock: func() time.Time { return now }})
 	second := NewCounter("l", "1s", time.Second, Exact, 0)
 	takeKeys(t, m, second, 0, 1000)
-	now = now.Add(time.Second - time.Microsecond)
-	takeKeys(t, m, second, 0, 10)
-	if got := m.Len(); got != 1000 {
-		t.Fatalf("%d keys while all are live, want 1000", got)
-	}
 	if m.awake.Load() || m.janitor.timer != nil {
 		t.Error("a store with a clock of its own has a timer, which knows another time")
 	}
 	now = now.Add(time.Minute)
-	// A few calls on one key, even refused ones, see to all others.
-	hour := NewCounter("l", "1h", time.Hour, Exact, 0)
-	for range 8 {
-		takeKeys(t, m, hour, 0, 1)
-	}
-	if got := m.Len(); got != 1 {
-		t.Errorf("%d keys a minute after the last unit has left, want the one in use", got)
-	}
-	if e, r, s := storage(m); e > entryBlock || r > chunkSize || s > chunkSize {
-		t.Errorf("room for %d entries, %d records, %d slots for one key", e, r, s)
+	takeKeys(t, m, second, 1000, 2000)
+	if got := m.Len(); got > 1100 {
+		t.Errorf("%d keys after 1000 have replaced 1000", got)
 	}
 	checkMemory(t, m)
 }
 
-func TestACallLooksAtAFewHundredKeysAtMost(t *testing.T) {
+func TestCallsTidyAStoreThatIsHalfFullWhenTheClockIsTheCallers(t *testing.T) {
 	now := time.Unix(1_700_000_000, 0)
-	m := openMemory(t, MemoryConfig{Clock: func() time.Time { return now }})
+	const most = 40_000
+	m := openMemory(t, MemoryConfig{MaxKeys: most, Clock: func() time.Time { return now }})
 	second := NewCounter("l", "1s", time.Second, Exact, 0)
-	const all = 50_000
-	takeKeys(t, m, second, 0, all)
-	now = now.Add(time.Second)
-	c := Call{Op: OpPeek, Parts: []Part{{Counter: second, Key: keyfunc.User("nobody"), N: 1, Cost: 1}}}
-	for last := all; last > 0; last = m.Len() {
+	takeKeys(t, m, second, 0, most)
+	c := Call{Op: OpPeek, Parts: []Part{{Counter: second, Key: keyfunc.User("user 0"), N: 1, Cost: 1}}}
+	look := func() {
 		if err := m.Do(t.Context(), &c); err != nil {
 			t.Fatal(err)
 		}
-		if gone := last - m.Len(); gone > 2*sweepPerLock {
+	}
+	now = now.Add(time.Second - time.Microsecond)
+	if look(); m.Len() != most {
+		t.Fatalf("%d keys while all are live, want %d", m.Len(), most)
+	}
+	now = now.Add(time.Microsecond)
+	for calls, last := 0, m.Len(); last > most/2; last = m.Len() {
+		look()
+		// A call makes room if its key is unknown, and looks at as many as the timer
+		// does under one lock, of the shard at hand and the rest of another.
+		if gone := last - m.Len(); gone > 2*sweepPerLock+sweepPerKey {
 			t.Fatalf("one call has forgotten %d keys", gone)
+		}
+		if calls++; calls > most {
+			t.Fatalf("%d keys after %d calls", m.Len(), calls)
+		}
+	}
+	checkMemory(t, m)
+	half := m.Len()
+	for range 100 {
+		look()
+	}
+	if m.Len() != half {
+		t.Errorf("calls have forgotten %d keys of a store that is not half full", half-m.Len())
+	}
+}
+
+// A clock that jumps ahead and back again, as tests have it, must not free what
+// other keys have in use: at the instants that it shows then, that is live.
+func TestJumpOfTheClockThatIsUndoneForgetsNoOtherKey(t *testing.T) {
+	now := time.Unix(1_700_000_000, 0)
+	m := openMemory(t, MemoryConfig{Clock: func() time.Time { return now }})
+	second := NewCounter("l", "1s", time.Second, Exact, 0)
+	takeKeys(t, m, second, 0, 100)
+	now = now.Add(time.Hour)
+	for range 1000 {
+		takeKeys(t, m, second, 0, 1)
+	}
+	now = now.Add(-time.Hour)
+	for i := 1; i < 100; i++ {
+		c := Call{Op: OpPeek, Parts: []Part{{Counter: second, Key: keyfunc.User("user " + strconv.Itoa(i)), N: 1, Cost: 1}}}
+		if err := m.Do(t.Context(), &c); err != nil || c.Parts[0].Done {
+			t.Fatalf("key %d: %+v, %v; its unit is live", i, c.Parts[0], err)
 		}
 	}
 }

@@ -160,6 +160,10 @@ func TestKeyStaysInItsCellUntilTheCellIsIdle(t *testing.T) {
 	}
 	// There is room again, and an entry of its own would let the key start anew.
 	b.at(11 * time.Second)
+	b.ask(core.OpReset, tenSeconds, "first", 5, 1)
+	if b.Len() != 0 {
+		t.Fatalf("%d keys of their own after a reset", b.Len())
+	}
 	p := b.ask(core.OpTake, tenSeconds, "second", 5, 1)
 	if p.Done || p.Used != 5 || p.Fits != benchZero.Add(15*time.Second) {
 		t.Errorf("admitted %t with %d used, fits at %d", p.Done, p.Used, p.Fits-benchZero)

@@ -1,6 +1,8 @@
 package core
 
 import (
+	"context"
+	"errors"
 	"net/http"
 	"sync/atomic"
 	"unsafe"
@@ -13,6 +15,7 @@ type notices struct {
 	peer      bool // some key function counts the TCP peer's address, with no proxy trusted
 	proxied   atomic.Bool
 	doubled   atomic.Bool
+	broken    atomic.Bool
 	carriesIn bool // decisions travel in the request's context
 }
 
@@ -47,6 +50,20 @@ func (n *notices) forwarded(l *Limiter, r *http.Request) {
 				"limiter", l.cfg.Name, "peer", r.RemoteAddr)
 		}
 		return
+	}
+}
+
+// failed logs the first error of a key or cost function: faults of the program,
+// which clients see as 503. What clients get wrong, the store and the end of a
+// request are no such faults.
+func (n *notices) failed(l *Limiter, v *Verdict) {
+	if n.broken.Load() || v.status() != http.StatusServiceUnavailable || errors.Is(v.Err, ErrNoDecision) ||
+		errors.Is(v.Err, ErrClosed) || errors.Is(v.Err, context.Canceled) || errors.Is(v.Err, context.DeadlineExceeded) {
+		return
+	}
+	if !n.broken.Swap(true) {
+		l.log.Error("slidegate: a key or cost function fails, and its requests are answered with 503; this is said once",
+			"limiter", l.cfg.Name, "error", v.Err)
 	}
 }
 

@@ -73,7 +73,7 @@ func (v *Verdict) status() int {
 	case v.Err == nil && v.Decision.Reason == Refused:
 		return http.StatusTooManyRequests
 	case v.Err == nil && v.Decision.Reason == NeverFits,
-		errors.Is(v.Err, keyfunc.ErrRequired), errors.Is(v.Err, keyfunc.ErrAmbiguous):
+		errors.Is(v.Err, ErrNeverFits), errors.Is(v.Err, keyfunc.ErrRequired), errors.Is(v.Err, keyfunc.ErrAmbiguous):
 		return http.StatusBadRequest
 	default:
 		return http.StatusServiceUnavailable
@@ -115,6 +115,8 @@ func (v *Verdict) appendText(b []byte, status int) []byte {
 	case v.Err == nil:
 		s := d.Shown()
 		return fmt.Appendf(b, "The request costs %d units; limit %q never allows more than %d.", d.Cost, s.Name(), s.N)
+	case errors.Is(v.Err, ErrNeverFits):
+		return append(b, "The request costs more than any limit allows."...)
 	case errors.Is(v.Err, keyfunc.ErrAmbiguous):
 		return append(b, "The request carries a key that can be read in more than one way."...)
 	case errors.As(v.Err, &missing):

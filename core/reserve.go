@@ -3,6 +3,7 @@ package core
 import (
 	"context"
 	"encoding/binary"
+	"errors"
 	"math/rand/v2"
 	"strconv"
 	"sync/atomic"
@@ -17,8 +18,9 @@ import (
 //
 //	defer r.Cancel(ctx)
 //
-// is safe after a Commit. The methods may be called by several goroutines, and
-// on a nil Reservation.
+// is safe after a Commit, and with the context of a request that is over: an end
+// is carried out even if ctx has ended. The methods may be called by several
+// goroutines, and on a nil Reservation.
 //
 // It is not the reservation of golang.org/x/time/rate, which books a turn in
 // the future: to wait for a turn, use Limiter.Wait.
@@ -36,7 +38,8 @@ type reservedPart struct {
 }
 
 // Reserve is AllowN for a cost that is not final yet. The Reservation is nil
-// unless the decision allowed the request.
+// unless the decision allowed the request and counted it (under the policy Open,
+// a request may pass uncounted).
 //
 // n should be the most that the request can come to: what is corrected upward
 // afterwards is counted even above the limit, and worked off before anything
@@ -49,7 +52,7 @@ func (l *Limiter) Reserve(ctx context.Context, key keyfunc.Key, n int64, own ...
 	if err := l.address(c, key, own); err != nil {
 		return nil, d, err
 	}
-	if err := l.decide(ctx, c, &d); err != nil || !d.Allowed {
+	if err := l.decide(ctx, c, &d); err != nil || !d.Allowed || d.Reason == Undecided {
 		return nil, d, err
 	}
 	r := &Reservation{limiter: l, id: c.ID, cost: n, parts: make([]reservedPart, len(c.Parts))}
@@ -108,8 +111,14 @@ func (r *Reservation) end(ctx context.Context, op Op, cost int64) error {
 		p := &c.Parts[i]
 		p.Key, p.Reserved, p.ReservedAt = r.parts[i].key, r.cost, r.parts[i].at
 	}
-	if err := l.store.Do(ctx, c); err != nil {
-		return storeError(err)
+	// What was taken has to be settled, also when the request has ended that took
+	// it. The budget bounds the wait instead.
+	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), c.Budget)
+	defer stop()
+	if err := l.do(ctx, c); errors.Is(err, context.DeadlineExceeded) {
+		return l.noDecision(err)
+	} else if err != nil {
+		return err
 	}
 	for i := range c.Parts {
 		if !c.Parts[i].Done {

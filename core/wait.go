@@ -15,7 +15,7 @@ func (l *Limiter) Wait(ctx context.Context, key keyfunc.Key, own ...LimitKey) (D
 }
 
 // WaitN takes n units for key, waiting until they fit. Callers of this limiter
-// in this process who wait for the same key are served in the order in which
+// in this process who wait for the same keys are served in the order in which
 // they came; only the first of them asks the store, and sleeps until the
 // instant at which its cost would fit. Others (Allow, other processes) can take
 // units meanwhile, and then it waits on.
@@ -28,7 +28,7 @@ func (l *Limiter) WaitN(ctx context.Context, key keyfunc.Key, n int64, own ...Li
 		// The answer at the end of the line would be the same.
 		return l.take(ctx, key, n, own)
 	}
-	leave, err := l.queues.enter(ctx, key)
+	leave, err := l.queues.enter(ctx, lineOf(key, own))
 	if err != nil {
 		return Decision{Cost: n}, err
 	}
@@ -46,6 +46,22 @@ func (l *Limiter) WaitN(ctx context.Context, key keyfunc.Key, n int64, own ...Li
 			return d, err
 		}
 	}
+}
+
+// lineOf returns the key of the line in which a caller waits: all keys that it is
+// counted by.
+func lineOf(key keyfunc.Key, own []LimitKey) keyfunc.Key {
+	if len(own) == 0 {
+		return key
+	}
+	keys := make([]keyfunc.Key, 0, len(own)+1)
+	if !key.IsZero() {
+		keys = append(keys, key)
+	}
+	for _, o := range own {
+		keys = append(keys, keyfunc.Name(o.Limit), o.Key)
+	}
+	return keyfunc.Join(keys...)
 }
 
 // canFit reports whether n is a cost that some window of every limit holds.
