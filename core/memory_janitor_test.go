@@ -241,6 +241,29 @@ func TestLooksAtManyKeysAreFollowedByLongPauses(t *testing.T) {
 	}
 }
 
+func TestTimerRestsAfterALookAtManyKeys(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := openMemory(t, MemoryConfig{})
+		const many = 750_000 // a second and a half of rest
+		for i := range uint64(many) {
+			m.shards[0].insert(counterID{i, i << 32}, keyEntry).leaves = m.now().Add(time.Hour)
+		}
+		m.keys.Add(many)
+		m.pass()
+		takeKeys(t, m, NewCounter("l", "1ms", time.Millisecond, Exact, 0), 0, 1)
+		time.Sleep(1499 * time.Millisecond)
+		synctest.Wait()
+		if got := m.Len(); got != many+1 {
+			t.Errorf("%d keys before the timer may look, want %d", got, many+1)
+		}
+		time.Sleep(20 * time.Millisecond)
+		synctest.Wait()
+		if got := m.Len(); got != many {
+			t.Errorf("%d keys after the timer has looked, want %d", got, many)
+		}
+	})
+}
+
 func TestDroppedStoreIsCollectedThoughItsKeysAreLive(t *testing.T) {
 	collected := make(chan struct{})
 	func() {

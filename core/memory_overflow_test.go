@@ -139,13 +139,6 @@ func TestOverflowTableHasAFixedSize(t *testing.T) {
 	if p := b.ask(core.OpTake, oneHour, "c", 1, 1); !p.Done || p.Used != 1 {
 		t.Errorf("another counter starts with %d units used", p.Used)
 	}
-	b.at(20 * time.Second)
-	for range 200 {
-		b.ask(core.OpPeek, oneHour, "c", 1, 1)
-	}
-	if got := b.Overflow(); got > 1 {
-		t.Errorf("%d cells after all units but one have left", got)
-	}
 }
 
 func TestKeyStaysInItsCellUntilTheCellIsIdle(t *testing.T) {
@@ -178,26 +171,6 @@ func TestKeyStaysInItsCellUntilTheCellIsIdle(t *testing.T) {
 	}
 	if b.Len() != 1 || b.Overflow() != 0 {
 		t.Errorf("%d keys and %d cells, want the key in an entry of its own", b.Len(), b.Overflow())
-	}
-}
-
-func TestIdleKeysMakeRoomForUnknownOnesInAFullStore(t *testing.T) {
-	b := newMemoryBench(t, 1)
-	b.take("first", 5)
-	b.at(10 * time.Second)
-	for i := range 50 {
-		key := strconv.Itoa(i)
-		if p := b.ask(core.OpTake, tenSeconds, key, 5, 1); !p.Done || p.Used != 1 {
-			t.Fatalf("key %d: admitted %t with %d used", i, p.Done, p.Used)
-		}
-		b.at(time.Duration(i+2) * 10 * time.Second)
-		// The look of a few other calls has forgotten it.
-		for range 2 {
-			b.ask(core.OpPeek, tenSeconds, "nobody", 5, 1)
-		}
-		if got := b.Overflow(); got != 0 {
-			t.Fatalf("key %d is in a cell, although the store is empty", i)
-		}
 	}
 }
 
