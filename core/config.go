@@ -42,7 +42,7 @@ type Config struct {
 	Secret []byte
 
 	// OnFailure says what happens to requests when the store gives no decision.
-	// Default: Local.
+	// Default: Local, which is Closed with a store that brings no local window.
 	OnFailure Policy
 
 	// Budget is how long a request waits for the store at most; 0 stands for
@@ -80,8 +80,8 @@ type Config struct {
 	OnRefuse func(http.ResponseWriter, *http.Request, Decision)
 
 	// OnError writes the response of a request for which there is no decision, in
-	// place of the limiter: 400 when a required key is missing (errors.Is with
-	// keyfunc.ErrRequired), else 503.
+	// place of the limiter. By default the status is 400 where errors.Is finds
+	// keyfunc.ErrRequired, keyfunc.ErrAmbiguous or ErrNeverFits, else 503.
 	OnError func(http.ResponseWriter, *http.Request, error)
 
 	// Logger gets what operators should see. Default: slog.Default().

@@ -17,7 +17,7 @@ const (
 	Refused
 	// NeverFits: the cost is greater than what a whole window holds.
 	NeverFits
-	// Undecided: the store gave no decision and the policy Open let the request pass.
+	// Undecided: there is no decision. Under the policy Open the request passes.
 	Undecided
 )
 
@@ -31,7 +31,7 @@ func (r Reason) String() string {
 	return fmt.Sprintf("Reason(%d)", uint8(r))
 }
 
-// Decision is the answer for one request. It is a value; copying it is cheap.
+// Decision is the answer for one request: a value of some 300 bytes.
 //
 // Its instants are of the store's clock, so that they can be compared with each
 // other and with those of other decisions of the store.
@@ -170,14 +170,14 @@ func (d *Decision) read(l *Limiter, c *Call) {
 	for i := range c.Parts {
 		p := &c.Parts[i]
 		states[i] = LimitState{
-			N: p.N, Used: p.Used, At: p.At, OldestLeaves: p.Oldest, FitsAt: p.Fits,
+			N: p.N, Used: p.Used, At: p.At, OldestLeaves: p.OldestLeaves, FitsAt: p.FitsAt,
 			Violated: !p.Done && !p.Watched, limit: &l.limits[i],
 		}
 		if p.Done || p.Watched {
 			continue
 		}
 		d.Allowed = false
-		if p.Fits == 0 {
+		if p.FitsAt == 0 {
 			d.Reason = NeverFits
 		} else if d.Reason != NeverFits {
 			d.Reason = Refused

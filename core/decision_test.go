@@ -14,7 +14,7 @@ func answered(parts ...core.Part) *scripted {
 	return &scripted{answer: func(_ context.Context, c *core.Call) error {
 		for i := range c.Parts {
 			p := &c.Parts[i]
-			p.At, p.Used, p.Oldest, p.Fits, p.Done = parts[i].At, parts[i].Used, parts[i].Oldest, parts[i].Fits, parts[i].Done
+			p.At, p.Used, p.OldestLeaves, p.FitsAt, p.Done = parts[i].At, parts[i].Used, parts[i].OldestLeaves, parts[i].FitsAt, parts[i].Done
 		}
 		return nil
 	}}
@@ -34,16 +34,16 @@ func decide(t *testing.T, parts ...core.Part) core.Decision {
 func TestShownIsTheLimitThatMattersMost(t *testing.T) {
 	const never = 0
 	ok := func(n, used int64, oldest core.Instant) core.Part {
-		return core.Part{N: n, Used: used, At: start, Oldest: oldest, Fits: start, Done: true}
+		return core.Part{N: n, Used: used, At: start, OldestLeaves: oldest, FitsAt: start, Done: true}
 	}
 	full := func(n int64, fits core.Instant) core.Part {
-		return core.Part{N: n, Used: n, At: start, Oldest: start + 1, Fits: fits}
+		return core.Part{N: n, Used: n, At: start, OldestLeaves: start + 1, FitsAt: fits}
 	}
 	later := func(p core.Part, by core.Instant) core.Part { // on a key's time that is ahead
 		p.At += by
-		p.Oldest += by
-		if p.Fits != 0 {
-			p.Fits += by
+		p.OldestLeaves += by
+		if p.FitsAt != 0 {
+			p.FitsAt += by
 		}
 		return p
 	}
@@ -80,9 +80,9 @@ func TestShownIsTheLimitThatMattersMost(t *testing.T) {
 
 func TestDecisionTellsEverythingOfEachLimit(t *testing.T) {
 	d := decide(t,
-		core.Part{N: 10, Used: 4, At: start + 1, Oldest: start + 100, Fits: start + 1, Done: true},
-		core.Part{N: 3, Used: 3, At: start + 2, Oldest: start + 50, Fits: start + 50},
-		core.Part{N: 5, Used: 7, At: start + 3, Oldest: start + 60, Fits: start + 90},
+		core.Part{N: 10, Used: 4, At: start + 1, OldestLeaves: start + 100, FitsAt: start + 1, Done: true},
+		core.Part{N: 3, Used: 3, At: start + 2, OldestLeaves: start + 50, FitsAt: start + 50},
+		core.Part{N: 5, Used: 7, At: start + 3, OldestLeaves: start + 60, FitsAt: start + 90},
 	)
 	if d.Allowed || d.Reason != core.Refused || d.RetryAfter() != 87*time.Microsecond || d.Shown().Name() != "c" {
 		t.Errorf("%+v", d)
@@ -133,7 +133,7 @@ func TestDecisionTellsEverythingOfEachLimit(t *testing.T) {
 
 // One limit that never fits outweighs others that fit later, wherever it stands.
 func TestNeverFitsOutweighsRefused(t *testing.T) {
-	full := core.Part{N: 5, Used: 5, At: start, Oldest: start + 1, Fits: start + 1}
+	full := core.Part{N: 5, Used: 5, At: start, OldestLeaves: start + 1, FitsAt: start + 1}
 	never := core.Part{N: 1, At: start}
 	for _, parts := range [][]core.Part{{full, never}, {never, full}, {full, never, full}} {
 		if d := decide(t, parts...); d.Allowed || d.Reason != core.NeverFits || d.RetryAfter() != 0 || d.Shown().FitsAt != 0 {

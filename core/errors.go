@@ -3,6 +3,9 @@ package core
 import "errors"
 
 var (
+	// ErrClosed is returned by stores and limiters after their Close.
+	ErrClosed = errors.New("slidegate: closed")
+
 	// ErrNoDecision is in every error that says that the store was asked and gave
 	// no decision. The store's own error is in it too, for errors.Is and errors.As.
 	ErrNoDecision = errors.New("slidegate: no decision")

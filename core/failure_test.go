@@ -146,16 +146,40 @@ func TestAFailingStoreIsLoggedOncePerChange(t *testing.T) {
 				time.Sleep(3 * time.Second)
 				err = nil
 				call(4)
-				check("WARN slidegate: the store answers again limiter=api undecided=7 after=3s")
+				check("INFO slidegate: the store answers again limiter=api undecided=7 after=3s")
 				err = errors.New("another reason")
 				call(1)
 				check("WARN slidegate: the store gives no decision limiter=api policy=" + policy.String() + " error=another reason")
 				err = nil
+				time.Sleep(time.Second - time.Millisecond)
 				call(1)
-				check("WARN slidegate: the store answers again limiter=api undecided=1 after=0s")
+				check()
+				time.Sleep(time.Millisecond)
+				call(1)
+				check("INFO slidegate: the store answers again limiter=api undecided=1 after=1s")
 			})
 		})
 	}
+}
+
+// A dead shard among live ones must not fill the log.
+func TestAStoreThatAnswersEverySecondCallIsLoggedOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		calls := 0
+		l, book := failing(t, core.Open, func() error {
+			if calls++; calls%2 == 0 {
+				return errDown
+			}
+			return nil
+		})
+		for range 1000 {
+			allow(t, l, 1)
+			time.Sleep(10 * time.Millisecond)
+		}
+		if lines := book.read(); len(lines) != 1 {
+			t.Errorf("%d lines, of which %q", len(lines), lines[:min(3, len(lines))])
+		}
+	})
 }
 
 // The caller's own end says nothing about the store.
@@ -193,6 +217,10 @@ func TestACallerWhoWentAwayIsNoFailure(t *testing.T) {
 }
 
 func TestFailuresOfManyCallersAreCounted(t *testing.T) {
+	synctest.Test(t, testFailuresOfManyCallers)
+}
+
+func testFailuresOfManyCallers(t *testing.T) {
 	var mu sync.Mutex
 	err := errDown
 	l, book := failing(t, core.Open, func() error {
@@ -212,6 +240,7 @@ func TestFailuresOfManyCallersAreCounted(t *testing.T) {
 	mu.Lock()
 	err = nil
 	mu.Unlock()
+	time.Sleep(time.Second)
 	allow(t, l, 1)
 	lines := book.read()
 	if len(lines) != 2 || !strings.Contains(lines[1], "undecided=640 ") {

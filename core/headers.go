@@ -34,7 +34,9 @@ type Dialect uint8
 const (
 	// XRateLimit writes X-RateLimit-Limit, -Remaining and -Reset. Reset is the Unix
 	// time in seconds, rounded up, at which the oldest counted unit leaves; on a
-	// refusal, the moment of Retry-After.
+	// refusal, the moment of Retry-After. The memory store tells Unix time by the
+	// system's clock at its start and the monotonic clock since; where the system
+	// is suspended or its clock is set, XRateLimitDelta stays right.
 	XRateLimit Dialect = iota
 	// XRateLimitDelta writes the same headers, Reset in seconds from now.
 	XRateLimitDelta
@@ -158,7 +160,11 @@ func writeXRateLimit(h http.Header, v *headerValues, d *Decision, delta bool) {
 	cut := len(b)
 	text := string(strconv.AppendInt(b, reset, 10))
 	v.reserve(roomAdmitted)
-	v.set(h, headerLimit, s.limit.header)
+	limit := s.limit.header
+	if s.N != s.limit.n {
+		limit = strconv.FormatInt(s.N, 10)
+	}
+	v.set(h, headerLimit, limit)
 	v.set(h, headerRemaining, text[:cut])
 	v.set(h, headerReset, text[cut:])
 }

@@ -30,7 +30,8 @@ func (v *Verdict) Proceed() bool { return v.Err == nil && (!v.Counted || v.Decis
 // as Header.Set would. It writes no response: when the verdict's Proceed is
 // false, call Refuse, or answer in the framework's own manner.
 //
-// An admitted request costs two allocations beside those of the key function.
+// An admitted request costs two allocations beside those of the key function, up
+// to four limits.
 func (l *Limiter) Admit(h http.Header, r keyfunc.Request) (v Verdict) {
 	req := r.HTTP()
 	if l.exempt(req) {
@@ -64,7 +65,7 @@ func (l *Limiter) exempt(r *http.Request) bool {
 // isPreflight reports whether r is a CORS preflight
 // (https://fetch.spec.whatwg.org/#cors-preflight-request).
 func isPreflight(r *http.Request) bool {
-	return len(r.Header["Origin"]) > 0 && len(r.Header["Access-Control-Request-Method"]) > 0
+	return r.Header.Get("Origin") != "" && r.Header.Get("Access-Control-Request-Method") != ""
 }
 
 func (l *Limiter) decideRequest(r keyfunc.Request, d *Decision) error {

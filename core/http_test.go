@@ -27,7 +27,7 @@ func admitting(see func(c *core.Call)) answering {
 		see(c)
 		for i := range c.Parts {
 			p := &c.Parts[i]
-			p.At, p.Fits, p.Used, p.Oldest, p.Done = start, start, p.Cost, start.Add(time.Minute), true
+			p.At, p.FitsAt, p.Used, p.OldestLeaves, p.Done = start, start, p.Cost, start.Add(time.Minute), true
 		}
 		return nil
 	}

@@ -21,6 +21,7 @@ type Limiter struct {
 	limits []limitSpec
 	store  Store
 	owned  bool // the store is the limiter's own, and Close closes it
+	timed  bool // the store keeps the budget by itself
 	sealer *keyfunc.Sealer
 	byPeer keyfunc.Func
 	log    *slog.Logger
@@ -64,11 +65,14 @@ func newLimiter(cfg Config) *Limiter {
 	}
 	if len(cfg.Secret) > 0 {
 		l.sealer, _ = keyfunc.NewSealer(cfg.Secret) // check has found the secret long enough
+		l.cfg.Secret = nil                          // nobody who prints the limiter shall see it
 	}
 	if l.store == nil {
 		m, _ := NewMemory(MemoryConfig{}) // the zero configuration is sound
 		l.store, l.owned = m, true
 	}
+	b, ok := l.store.(Budgeted)
+	l.timed = ok && b.KeepsBudget()
 	l.calls.New = func() any { return &Call{Parts: make([]Part, len(l.limits))} }
 	l.notice.watch(cfg)
 	return l
@@ -105,7 +109,8 @@ func ForLimit(limit string, key keyfunc.Key) LimitKey { return LimitKey{limit, k
 // no decision was made: a fault in the arguments (*FieldError,
 // *keyfunc.MissingError), the end of ctx, a store that gave no answer, ErrClosed.
 //
-// With the default store a call takes no memory and well below a microsecond.
+// With the default store and up to four limits, a call allocates nothing once its
+// key is known, but for what a log grows by, and takes well below a microsecond.
 func (l *Limiter) Allow(ctx context.Context, key keyfunc.Key, own ...LimitKey) (Decision, error) {
 	return l.ask(ctx, OpTake, 1, key, own)
 }
@@ -159,7 +164,7 @@ func (l *Limiter) ask(ctx context.Context, op Op, cost int64, key keyfunc.Key, o
 // call returns a call that asks for cost units of each limit.
 func (l *Limiter) call(op Op, cost int64) *Call {
 	c := l.calls.Get().(*Call)
-	c.Op, c.Policy, c.Budget = op, l.cfg.OnFailure, l.cfg.Budget
+	*c = Call{Op: op, Policy: l.cfg.OnFailure, Budget: l.cfg.Budget, Parts: c.Parts}
 	for i := range c.Parts {
 		s := &l.limits[i]
 		c.Parts[i] = Part{Counter: s.counter, N: s.n, HotFrom: s.hotFrom, Cost: cost}
@@ -241,11 +246,13 @@ func (l *Limiter) decide(ctx context.Context, c *Call, d *Decision) error {
 		return badCost(cost)
 	}
 	err := l.do(ctx, c)
-	switch {
-	case err == nil:
+	if err == nil {
 		d.read(l, c)
-	case c.Policy == Open && c.Op != OpPeek && errors.Is(err, ErrNoDecision):
-		*d = Decision{Allowed: true, Reason: Undecided, Cost: cost, limiter: l}
+		return nil
+	}
+	*d = Decision{Reason: Undecided, Cost: cost, limiter: l}
+	if c.Policy == Open && c.Op != OpPeek && errors.Is(err, ErrNoDecision) {
+		d.Allowed = true
 		return nil
 	}
 	return err
@@ -261,7 +268,7 @@ func (l *Limiter) do(ctx context.Context, c *Call) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	err := l.store.Do(ctx, c)
+	err := l.bounded(ctx, c)
 	switch {
 	case err == nil:
 		l.health.answered(l)
@@ -276,6 +283,16 @@ func (l *Limiter) do(ctx context.Context, c *Call) error {
 	return l.noDecision(err)
 }
 
+// bounded has the store answer c within the budget.
+func (l *Limiter) bounded(ctx context.Context, c *Call) error {
+	if l.timed {
+		return l.store.Do(ctx, c)
+	}
+	ctx, stop := context.WithTimeout(ctx, c.Budget)
+	defer stop()
+	return l.store.Do(ctx, c)
+}
+
 // noDecision takes down that the store gave none, and why.
 func (l *Limiter) noDecision(err error) error {
 	l.health.failed(l, err)
@@ -284,25 +301,36 @@ func (l *Limiter) noDecision(err error) error {
 
 // health logs when the store stops and starts to answer: once per change, not
 // once per request.
+//
+// A store that answers now and then is still failing: it answers again only once
+// no call has failed for a second.
 type health struct {
 	failing atomic.Bool
 	missed  atomic.Int64 // calls without an answer since
-	since   atomic.Int64 // UnixMicro
+	since   atomic.Int64 // UnixMicro of the first of them
+	last    atomic.Int64 // UnixMicro of the latest
 }
 
+const quietPeriod = time.Second
+
 func (h *health) answered(l *Limiter) {
-	if h.failing.Load() && h.failing.CompareAndSwap(true, false) {
-		l.log.Warn("slidegate: the store answers again", "limiter", l.cfg.Name,
+	if !h.failing.Load() || time.Since(time.UnixMicro(h.last.Load())) < quietPeriod {
+		return
+	}
+	if h.failing.CompareAndSwap(true, false) {
+		l.log.Info("slidegate: the store answers again", "limiter", l.cfg.Name,
 			"undecided", h.missed.Swap(0), "after", time.Since(time.UnixMicro(h.since.Load())))
 	}
 }
 
 func (h *health) failed(l *Limiter, err error) {
+	now := time.Now().UnixMicro()
 	h.missed.Add(1)
+	h.last.Store(now)
 	if h.failing.Load() {
 		return
 	}
-	h.since.Store(time.Now().UnixMicro())
+	h.since.Store(now)
 	if h.failing.CompareAndSwap(false, true) {
 		l.log.Warn("slidegate: the store gives no decision", "limiter", l.cfg.Name,
 			"policy", l.cfg.OnFailure.String(), "error", err)

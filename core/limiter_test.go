@@ -35,7 +35,7 @@ func (s *scripted) Do(ctx context.Context, c *core.Call) error {
 	}
 	for i := range c.Parts {
 		p := &c.Parts[i]
-		p.At, p.Used, p.Oldest, p.Fits, p.Done = start, p.Cost, start+1, start, true
+		p.At, p.Used, p.OldestLeaves, p.FitsAt, p.Done = start, p.Cost, start+1, start, true
 	}
 	return nil
 }

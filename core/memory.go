@@ -3,6 +3,7 @@ package core
 import (
 	"context"
 	"errors"
+	"fmt"
 	"hash/maphash"
 	"runtime"
 	"strconv"
@@ -13,9 +14,6 @@ import (
 // DefaultMaxKeys is how many keys a Memory holds when its configuration does
 // not say: about 140 MB of keys with a few units each.
 const DefaultMaxKeys = 1 << 20
-
-// ErrClosed is returned by stores and limiters after their Close.
-var ErrClosed = errors.New("slidegate: closed")
 
 // MemoryConfig configures a Memory. The zero value is ready to use.
 type MemoryConfig struct {
@@ -77,7 +75,14 @@ func NewMemory(cfg MemoryConfig) (*Memory, error) {
 	if m.max == 0 {
 		m.max = DefaultMaxKeys
 	}
-	if m.clock == nil {
+	if m.clock != nil {
+		if now := m.clock(); now.UnixMicro() < 1 {
+			return nil, &FieldError{
+				Field: "MemoryConfig.Clock", Value: now.Format(time.RFC3339),
+				Problem: "not after 1970, where instants begin", Remedy: "start it at time.Now()",
+			}
+		}
+	} else {
 		m.base = time.Now()
 		m.epoch = InstantOf(m.base)
 	}
@@ -96,12 +101,15 @@ const (
 	// a flood leaves busy for long.
 	overflowCells = 4096
 	minCells      = 16
+	fewKeys       = 128
 )
 
 // shardCount returns a power of two: enough for the processors, and for shards
 // that stay small.
 func shardCount(maxKeys int) int {
 	want := min(max(8*runtime.GOMAXPROCS(0), maxKeys/shardKeys), maxShards)
+	// A store of few keys looks for idle ones in all of its few shards.
+	want = min(want, maxKeys/fewKeys)
 	n := 1
 	for n < want {
 		n *= 2
@@ -150,6 +158,9 @@ func (m *Memory) decide(c *Call, places []place) (now Instant, err error) {
 	defer m.unlock(places)
 	if m.closed.Load() {
 		return 0, ErrClosed
+	}
+	if c.Op > OpReset {
+		return 0, fmt.Errorf("slidegate: %v: %w", c.Op, errors.ErrUnsupported)
 	}
 	now = m.now()
 	if !find(places, now) && m.keys.Load() >= m.max {
@@ -242,7 +253,7 @@ func (m *Memory) end(c *Call, p *Part, at *place) {
 		at.book(p, units)
 	}
 	at.answer(p)
-	p.Fits = p.At
+	p.FitsAt = p.At
 }
 
 // reset forgets the counter of p. A key that shares an overflow cell stays
@@ -260,7 +271,7 @@ func (m *Memory) reset(p *Part, at *place) {
 	}
 	at.look()
 	at.answer(p)
-	p.Fits = p.At
+	p.FitsAt = p.At
 }
 
 // ensure gives the place an entry: the key's own, or the overflow cell of its
@@ -295,12 +306,15 @@ func (m *Memory) claim() bool {
 	}
 }
 
+// KeepsBudget implements Budgeted: a Memory never waits.
+func (m *Memory) KeepsBudget() bool { return true }
+
 // Len returns how many counters (limits times keys) the store holds, overflow
 // cells apart.
 func (m *Memory) Len() int { return int(m.keys.Load()) }
 
-// Overflow returns how many overflow cells are in use: 0 unless more keys than
-// MaxKeys were live at once.
+// Overflow returns how many overflow cells are in use: 0 unless MaxKeys was
+// reached, by keys that are live or have been until lately.
 func (m *Memory) Overflow() int {
 	n := 0
 	for i := range m.shards {

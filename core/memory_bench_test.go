@@ -101,7 +101,7 @@ func benchmarkKeys(b *testing.B, keys int, refused bool) {
 	c := &core.Call{Parts: []core.Part{{Counter: counter, N: n, Cost: 1}}}
 	ctx := context.Background()
 	for i := range names {
-		names[i] = keyfunc.User(strconv.Itoa(1e15 + i))
+		names[i] = keyfunc.User(strconv.FormatInt(1e15+int64(i), 10))
 		c.Parts[0].Key = names[i]
 		m.Do(ctx, c)
 	}

@@ -103,8 +103,8 @@ func TestKeysInOverflowCellsAreCountedAndCollisionsOnlyRefuseEarly(t *testing.T)
 			p := b.ask(core.OpTake, tenSeconds, key, n, 1)
 			if p.Done {
 				admitted++
-			} else if p.Used != n || p.Fits != benchZero.Add(10*time.Second) {
-				t.Fatalf("refused with %d of %d used, until %d", p.Used, n, p.Fits-benchZero)
+			} else if p.Used != n || p.FitsAt != benchZero.Add(10*time.Second) {
+				t.Fatalf("refused with %d of %d used, until %d", p.Used, n, p.FitsAt-benchZero)
 			}
 		}
 		switch {
@@ -158,8 +158,8 @@ func TestKeyStaysInItsCellUntilTheCellIsIdle(t *testing.T) {
 		t.Fatalf("%d keys of their own after a reset", b.Len())
 	}
 	p := b.ask(core.OpTake, tenSeconds, "second", 5, 1)
-	if p.Done || p.Used != 5 || p.Fits != benchZero.Add(15*time.Second) {
-		t.Errorf("admitted %t with %d used, fits at %d", p.Done, p.Used, p.Fits-benchZero)
+	if p.Done || p.Used != 5 || p.FitsAt != benchZero.Add(15*time.Second) {
+		t.Errorf("admitted %t with %d used, fits at %d", p.Done, p.Used, p.FitsAt-benchZero)
 	}
 	b.at(15*time.Second - time.Microsecond)
 	if b.take("second", 5) {
@@ -233,7 +233,7 @@ func TestReservationsInOverflowCellsEndOnce(t *testing.T) {
 		t.Errorf("second cancel: %t with %d used", p.Done, p.Used)
 	}
 	b.at(time.Second)
-	if p := reservation(core.OpCorrect, 2, 12, other.At); !p.Done || p.Used != 12 || p.Oldest != benchZero.Add(11*time.Second) {
+	if p := reservation(core.OpCorrect, 2, 12, other.At); !p.Done || p.Used != 12 || p.OldestLeaves != benchZero.Add(11*time.Second) {
 		t.Errorf("correct: %t with %d used", p.Done, p.Used)
 	}
 	b.at(11 * time.Second)

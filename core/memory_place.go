@@ -100,19 +100,19 @@ func (at *place) judge(p *Part) bool {
 	at.answer(p)
 	// Not used + cost <= N: the sum could exceed what is exact.
 	if p.Cost <= p.N-p.Used {
-		p.Fits = at.now
+		p.FitsAt = at.now
 		return true
 	}
-	p.Fits = 0
+	p.FitsAt = 0
 	if p.Cost <= p.N {
-		p.Fits = at.frees(uint64(p.Used - (p.N - p.Cost)))
+		p.FitsAt = at.frees(uint64(p.Used - (p.N - p.Cost)))
 	}
 	return false
 }
 
 // answer fills in what p tells of the counter.
 func (at *place) answer(p *Part) {
-	p.At, p.Used, p.Oldest = at.now, int64(at.used), at.oldest
+	p.At, p.Used, p.OldestLeaves = at.now, int64(at.used), at.oldest
 }
 
 // frees returns the first instant at which at least need of the live units have

@@ -83,8 +83,8 @@ func (m *naive) do(op Op, id byte, clock Instant, asked Part) Part {
 	p, t := asked, m.now(clock)
 	switch op {
 	case OpTake, OpPeek, OpReserve:
-		p.Fits = m.fits(t, p.Cost)
-		p.Done = p.Fits == t
+		p.FitsAt = m.fits(t, p.Cost)
+		p.Done = p.FitsAt == t
 		if p.Done && op == OpTake {
 			m.book(t, p.Cost)
 		} else if p.Done && op == OpReserve {
@@ -94,9 +94,9 @@ func (m *naive) do(op Op, id byte, clock Instant, asked Part) Part {
 	case OpReset:
 		*m = naive{counter: m.counter, n: m.n, hot: m.hot}
 		t = clock
-		p.Done, p.Fits = true, t
+		p.Done, p.FitsAt = true, t
 	default:
-		p.Done, p.Fits = m.end(t, id), t
+		p.Done, p.FitsAt = m.end(t, id), t
 		if op == OpCommit && p.Done {
 			m.book(t, p.Reserved)
 		}
@@ -110,7 +110,7 @@ func (m *naive) do(op Op, id byte, clock Instant, asked Part) Part {
 		}
 	}
 	p.At = t
-	p.Used, p.Oldest = m.used(t)
+	p.Used, p.OldestLeaves = m.used(t)
 	return p
 }
 
@@ -277,8 +277,8 @@ func TestCorrectionsWithoutEndDoNotOverflow(t *testing.T) {
 		t.Errorf("%d units used, want them to stop at %d", last, int64(maxUsed))
 	}
 	c.Op, c.Parts[0].Cost = OpTake, 1
-	if err := m.Do(t.Context(), &c); err != nil || c.Parts[0].Done || c.Parts[0].Fits <= c.Parts[0].At {
-		t.Errorf("a unit on top: admitted %t, fits at %d (%v)", c.Parts[0].Done, c.Parts[0].Fits, err)
+	if err := m.Do(t.Context(), &c); err != nil || c.Parts[0].Done || c.Parts[0].FitsAt <= c.Parts[0].At {
+		t.Errorf("a unit on top: admitted %t, fits at %d (%v)", c.Parts[0].Done, c.Parts[0].FitsAt, err)
 	}
 }
 

@@ -109,8 +109,8 @@ func TestClockSetBackKeepsEachKeysOwnTime(t *testing.T) {
 	} {
 		b.at(step.clock)
 		p := b.ask(core.OpTake, tenSeconds, "a", 3, 1)
-		if p.Done != step.admitted || p.Fits.Sub(p.At) != step.wait {
-			t.Errorf("clock at %v: admitted %t, wait %v; want %t, %v", step.clock, p.Done, p.Fits.Sub(p.At), step.admitted, step.wait)
+		if p.Done != step.admitted || p.FitsAt.Sub(p.At) != step.wait {
+			t.Errorf("clock at %v: admitted %t, wait %v; want %t, %v", step.clock, p.Done, p.FitsAt.Sub(p.At), step.admitted, step.wait)
 		}
 		if p := b.ask(core.OpPeek, tenSeconds, "b", 3, 1); p.At != benchZero.Add(step.clock) {
 			t.Errorf("clock at %v: a key that has seen nothing is at %d", step.clock, p.At-benchZero)
@@ -126,8 +126,8 @@ func TestClockStepForwardAndBackBlocksNobodyForLong(t *testing.T) {
 		b.take("during", 2)
 	}
 	b.at(time.Second)
-	if p := b.ask(core.OpTake, tenSeconds, "during", 2, 1); p.Done || p.Fits.Sub(p.At) != 10*time.Second {
-		t.Errorf("admitted %t, wait %v: live units were dropped, or block for an hour", p.Done, p.Fits.Sub(p.At))
+	if p := b.ask(core.OpTake, tenSeconds, "during", 2, 1); p.Done || p.FitsAt.Sub(p.At) != 10*time.Second {
+		t.Errorf("admitted %t, wait %v: live units were dropped, or block for an hour", p.Done, p.FitsAt.Sub(p.At))
 	}
 	b.at(11*time.Second - time.Microsecond)
 	if b.take("during", 2) {
@@ -145,15 +145,39 @@ func TestClockStepForwardAndBackBlocksNobodyForLong(t *testing.T) {
 	}
 }
 
-func TestClockBeforeTheEpochIsNoInstantOfItsOwn(t *testing.T) {
-	m, err := core.NewMemory(core.MemoryConfig{Clock: func() time.Time { return time.Unix(-5, 0) }})
+func TestClockThatStartsBeforeInstantsDoIsAFault(t *testing.T) {
+	for _, start := range []time.Time{{}, time.Unix(-5, 0), time.Unix(0, 0)} {
+		m, err := core.NewMemory(core.MemoryConfig{Clock: func() time.Time { return start }})
+		if f, ok := errors.AsType[*core.FieldError](err); m != nil || !ok || f.Field != "MemoryConfig.Clock" || f.Remedy == "" {
+			t.Errorf("a clock that reads %v: %v", start, err)
+		}
+	}
+}
+
+// Zero and less would mean that there is no such moment.
+func TestClockSetBackBeyond1970IsStillAnInstant(t *testing.T) {
+	now := time.Unix(5, 0)
+	m, err := core.NewMemory(core.MemoryConfig{Clock: func() time.Time { return now }})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer m.Close()
+	now = time.Unix(-5, 0)
 	c := core.Call{Parts: []core.Part{{Counter: tenSeconds, Key: keyfunc.User("a"), N: 1, Cost: 1}}}
 	if err := m.Do(t.Context(), &c); err != nil || c.Parts[0].At < 1 {
-		t.Errorf("at %d, %v: zero and less mean that there is no such moment", c.Parts[0].At, err)
+		t.Errorf("at %d, %v", c.Parts[0].At, err)
+	}
+}
+
+func TestUnknownOperationCountsNothing(t *testing.T) {
+	m, err := core.NewMemory(core.MemoryConfig{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Close()
+	c := core.Call{Op: core.OpReset + 1, Parts: []core.Part{{Counter: tenSeconds, Key: keyfunc.User("a"), N: 1, Cost: 1}}}
+	if err := m.Do(t.Context(), &c); !errors.Is(err, errors.ErrUnsupported) || m.Len() != 0 {
+		t.Errorf("%v, and %d keys", err, m.Len())
 	}
 }
 
@@ -210,12 +234,12 @@ func TestOneFullLimitOfSeveralKeepsAllOthersFree(t *testing.T) {
 	}{{false, [5]int64{2, 2, 2, 2, 2}}, {true, [5]int64{4, 2, 4, 4, 4}}} {
 		c := call(test.watched, 9, 3, 9, 9, 9)
 		for i, p := range c.Parts {
-			if p.Used != test.used[i] || p.Done != (i != 1) || i != 1 && p.Fits != p.At {
+			if p.Used != test.used[i] || p.Done != (i != 1) || i != 1 && p.FitsAt != p.At {
 				t.Errorf("watched %t: limit %d has %d used, done %t", test.watched, i, p.Used, p.Done)
 			}
 		}
-		if c.Parts[1].Fits != benchZero.Add(time.Hour) {
-			t.Errorf("the full limit fits at %d", c.Parts[1].Fits)
+		if c.Parts[1].FitsAt != benchZero.Add(time.Hour) {
+			t.Errorf("the full limit fits at %d", c.Parts[1].FitsAt)
 		}
 	}
 }

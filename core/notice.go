@@ -40,7 +40,7 @@ func (n *notices) forwarded(l *Limiter, r *http.Request) {
 	if n.proxied.Load() {
 		return
 	}
-	for _, name := range [...]string{"X-Forwarded-For", "Forwarded", "X-Real-Ip"} {
+	for _, name := range [...]string{"X-Forwarded-For", "Forwarded", "X-Real-Ip", "Cf-Connecting-Ip", "True-Client-Ip"} {
 		if len(r.Header[name]) == 0 {
 			continue
 		}

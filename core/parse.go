@@ -1,6 +1,7 @@
 package core
 
 import (
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -120,11 +121,19 @@ func parseWindow(s string) (time.Duration, error) {
 			return u.length, nil
 		}
 	}
-	if days, ok := strings.CutSuffix(s, "d"); ok {
-		n, err := strconv.ParseUint(days, 10, 16)
-		return time.Duration(n) * 24 * time.Hour, err
+	days, rest, ok := strings.Cut(s, "d")
+	if !ok {
+		return time.ParseDuration(s)
 	}
-	return time.ParseDuration(s)
+	hours, err := time.ParseDuration(days + "h")
+	if err != nil || hours > MaxWindow {
+		return 0, fmt.Errorf("%q are no days: %w", days, errors.Join(err, strconv.ErrRange))
+	}
+	if rest == "" {
+		return 24 * hours, nil
+	}
+	more, err := time.ParseDuration(rest)
+	return 24*hours + more, err
 }
 
 // String returns the limit as ParseLimit reads it.

@@ -49,6 +49,10 @@ func (l *Limiter) Refuse(w http.ResponseWriter, r *http.Request, v Verdict) {
 // write sends the default response in the form that the request accepts.
 func (v *Verdict) write(w http.ResponseWriter, r *http.Request) {
 	h := w.Header()
+	// What an outer handler has said of another body, as http.Error deletes it.
+	for _, name := range [...]string{"Content-Length", "Content-Encoding", "Etag", "Last-Modified"} {
+		delete(h, name)
+	}
 	status := v.status()
 	var body []byte
 	if prefersJSON(r.Header["Accept"]) {

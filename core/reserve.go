@@ -3,7 +3,6 @@ package core
 import (
 	"context"
 	"encoding/binary"
-	"errors"
 	"math/rand/v2"
 	"strconv"
 	"sync/atomic"
@@ -100,7 +99,7 @@ func (r *Reservation) Cancel(ctx context.Context) error {
 // end sends the end of the reservation, once: after an unclear reply it is not
 // sent again, since it may have been carried out.
 func (r *Reservation) end(ctx context.Context, op Op, cost int64) error {
-	if r.ended.Swap(true) {
+	if r.limiter == nil || r.ended.Swap(true) {
 		return ErrEnded
 	}
 	l := r.limiter
@@ -113,11 +112,7 @@ func (r *Reservation) end(ctx context.Context, op Op, cost int64) error {
 	}
 	// What was taken has to be settled, also when the request has ended that took
 	// it. The budget bounds the wait instead.
-	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), c.Budget)
-	defer stop()
-	if err := l.do(ctx, c); errors.Is(err, context.DeadlineExceeded) {
-		return l.noDecision(err)
-	} else if err != nil {
+	if err := l.do(context.WithoutCancel(ctx), c); err != nil {
 		return err
 	}
 	for i := range c.Parts {

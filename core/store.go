@@ -21,10 +21,19 @@ import (
 // heed contexts hands a copy of the Call to a goroutine that it owns and stops
 // waiting for it: once Do has returned, the Call belongs to the caller again,
 // who reuses it. An error means that there is no decision; a refusal is none.
-// After Close, Do returns ErrClosed.
+// After Close, Do returns ErrClosed. An operation that a store does not know is
+// an error in which errors.ErrUnsupported is, and counts nothing.
 type Store interface {
 	Do(ctx context.Context, c *Call) error
 	Close() error
+}
+
+// Budgeted is a store that keeps Call.Budget by itself, if KeepsBudget says so.
+// For all others the limiter bounds the context of each call, at the price of a
+// timer.
+type Budgeted interface {
+	Store
+	KeepsBudget() bool
 }
 
 // Op is what a Call wants done.
@@ -93,17 +102,17 @@ type Part struct {
 	ReservedAt Instant
 
 	// Answered.
-	At     Instant // the key's own time
-	Used   int64   // after the operation
-	Oldest Instant // when the oldest counted unit leaves; zero when nothing is counted
-	Fits   Instant // when Cost would fit if nothing else came: At if it does, zero if never
+	At           Instant // the key's own time
+	Used         int64   // after the operation
+	OldestLeaves Instant // when the oldest counted unit leaves; zero when nothing is counted
+	FitsAt       Instant // when Cost would fit if nothing else came: At if it does, zero if never
 	// Done says that the operation took place on this limit: the cost fitted, or
 	// the reservation was still pending.
 	Done bool
 }
 
-// Counter says how a limit counts. It is made once for each limit of a limiter;
-// calls point to it.
+// Counter says how a limit counts. It is made once for each limit of a limiter,
+// by NewCounter; calls point to it, and nobody changes it.
 type Counter struct {
 	Limiter   string
 	Limit     string
@@ -112,7 +121,8 @@ type Counter struct {
 	Slots     int   // of Slotted and Hybrid
 	SlotSize  int64 // microseconds: ceil(Window/Slots)
 
-	digest [sha256.Size]byte
+	identity string
+	digest   [sha256.Size]byte
 }
 
 // counterFormat is raised whenever stored counts change their meaning.
@@ -123,21 +133,20 @@ const counterFormat = 1
 func NewCounter(limiter, limit string, window time.Duration, a Algorithm, slots int) *Counter {
 	c := &Counter{Limiter: limiter, Limit: limit, Window: window.Microseconds(), Algorithm: a}
 	if a != Exact {
-		c.Slots = slots
+		c.Slots = max(slots, 1)
 		// Rounded down, n slots would be shorter than the window and let nearly
 		// 2 N through in some window.
-		c.SlotSize = (c.Window + int64(slots) - 1) / int64(slots)
+		c.SlotSize = (c.Window + int64(c.Slots) - 1) / int64(c.Slots)
 	}
-	c.digest = sha256.Sum256([]byte(c.Identity()))
+	c.identity = fmt.Sprintf("%d/%q/%q/%d/%s/%d", counterFormat, c.Limiter, c.Limit, c.Window, c.Algorithm, c.Slots)
+	c.digest = sha256.Sum256([]byte(c.identity))
 	return c
 }
 
 // Identity names the counter among all that share a store: limiter, limit,
 // window, algorithm, slots and format. N is no part of it, so that a changed N
 // keeps the counts, while a changed window starts anew.
-func (c *Counter) Identity() string {
-	return fmt.Sprintf("%d/%q/%q/%d/%s/%d", counterFormat, c.Limiter, c.Limit, c.Window, c.Algorithm, c.Slots)
-}
+func (c *Counter) Identity() string { return c.identity }
 
 // Release returns the instant at which a unit counted at t stops counting:
 // t + W when counted exactly, else the end of its slot plus n slots. The window
@@ -170,8 +179,8 @@ type Policy uint8
 
 // The policies. The zero value is Local.
 const (
-	// Local decides by a window in this process's memory. Without a local window
-	// (package fallback brings one) it is Closed.
+	// Local decides by a window in this process's memory, where a store brings one.
+	// With other stores it is Closed.
 	Local Policy = iota
 	// Open lets the request pass.
 	Open

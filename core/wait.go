@@ -25,8 +25,10 @@ func (l *Limiter) Wait(ctx context.Context, key keyfunc.Key, own ...LimitKey) (D
 // was taken, and the Decision is the last refusal.
 func (l *Limiter) WaitN(ctx context.Context, key keyfunc.Key, n int64, own ...LimitKey) (Decision, error) {
 	if !l.canFit(n) {
-		// The answer at the end of the line would be the same.
-		return l.take(ctx, key, n, own)
+		// The answer at the end of the line would hardly be another.
+		if d, err := l.take(ctx, key, n, own); err != nil || d.Allowed {
+			return d, err
+		}
 	}
 	leave, err := l.queues.enter(ctx, lineOf(key, own))
 	if err != nil {
@@ -39,6 +41,9 @@ func (l *Limiter) WaitN(ctx context.Context, key keyfunc.Key, n int64, own ...Li
 			return d, err
 		}
 		wait := d.RetryAfter()
+		if wait <= 0 {
+			wait = time.Millisecond // an answer that makes no sense must not make this spin
+		}
 		if deadline, ok := ctx.Deadline(); ok && time.Until(deadline) < wait {
 			return d, fmt.Errorf("%w: it fits in %v: %w", ErrTooLate, wait, context.DeadlineExceeded)
 		}

@@ -52,7 +52,7 @@ func goesOn(s *stage, sh shape) {
 		s.take(1, l)
 		s.step(-back)
 		x := s.take(1, l).Parts[0]
-		wait := x.Fits.Sub(x.At)
+		wait := x.FitsAt.Sub(x.At)
 		if slots := time.Duration(l.SlotSize) * us; x.Done || wait <= 0 || wait > 10*sec+2*slots {
 			s.wrong("after %v back: admitted is %v, the wait is %v", back, x.Done, wait)
 		}
@@ -94,10 +94,10 @@ func undone(s *stage, sh shape) {
 		s.step(-forward)
 		x := s.take(3, l).Parts[0]
 		slots := time.Duration(l.SlotSize*int64(l.Slots+1)) * us
-		if wait := x.Fits.Sub(x.At); wait > max(slots, 10*sec) {
+		if wait := x.FitsAt.Sub(x.At); wait > max(slots, 10*sec) {
 			s.wrong("after %v forward and back, the wait is %v", forward, wait)
 		}
-		s.advance(x.Fits.Sub(x.At))
+		s.advance(x.FitsAt.Sub(x.At))
 		if !s.take(3, l).Parts[0].Done {
 			s.wrong("after %v forward and back, refused at the end of the wait", forward)
 		}

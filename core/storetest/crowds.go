@@ -264,7 +264,7 @@ func crowdMoving(s *stage, sh shape) {
 				units = append(units, Unit{Made: x.At, Weight: x.Cost})
 				mu.Unlock()
 			} else if !s.h.Live {
-				s.h.Advance(max(1, x.Fits.Sub(x.At)/3))
+				s.h.Advance(max(1, x.FitsAt.Sub(x.At)/3))
 			}
 		}
 		return nil

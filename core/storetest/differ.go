@@ -21,8 +21,8 @@ func differ(got, want answer) string {
 	}
 	field("Done", got.done, want.done)
 	field("Used", got.used, want.used)
-	field("Oldest", relative(got.oldest, got.at), relative(want.oldest, got.at))
-	field("Fits", relative(got.fits, got.at), relative(want.fits, got.at))
+	field("OldestLeaves", relative(got.oldest, got.at), relative(want.oldest, got.at))
+	field("FitsAt", relative(got.fits, got.at), relative(want.fits, got.at))
 	return strings.Join(faults, ", ")
 }
 

@@ -27,7 +27,7 @@
 //     one after, and with clock steps.
 //   - Known faults of limiters, one named check for each, for each algorithm.
 //   - Many goroutines on one key: exactly N are admitted.
-//   - The wait: at [core.Part].Fits a refused call passes, one microsecond
+//   - The wait: at [core.Part].FitsAt a refused call passes, one microsecond
 //     before it does not.
 //   - Counts far above 2^53, and running totals beyond 2^64.
 //
@@ -39,6 +39,6 @@
 // on from the last booked instant, or it starts anew. Both are right, and the
 // oracle accepts both: it follows every past that the answers allow.
 //
-// The answer of a reset need not fill Fits, and its At may be the key's own time
+// The answer of a reset need not fill FitsAt, and its At may be the key's own time
 // or the clock's. A call names each counter and key at most once.
 package storetest

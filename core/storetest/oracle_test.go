@@ -41,7 +41,7 @@ func TestWorstCountsHalfOpenWindows(t *testing.T) {
 func answered(op core.Op, at core.Instant, used int64, oldest, fits core.Instant, done bool) *core.Call {
 	return &core.Call{Op: op, Parts: []core.Part{{
 		Counter: core.NewCounter("oracle", "limit", 10*time.Second, core.Exact, 0), Key: keyfunc.User("x"),
-		N: 2, Cost: 1, At: at, Used: used, Oldest: oldest, Fits: fits, Done: done,
+		N: 2, Cost: 1, At: at, Used: used, OldestLeaves: oldest, FitsAt: fits, Done: done,
 	}}}
 }
 
@@ -50,11 +50,11 @@ const start core.Instant = 1_900_000_000_000_000
 func TestOracleNamesTheWrongField(t *testing.T) {
 	right := *answered(core.OpTake, start, 1, start+10e6, start, true)
 	for field, spoil := range map[string]func(*core.Part){
-		"At is":     func(x *core.Part) { x.At++ },
-		"Used is":   func(x *core.Part) { x.Used++ },
-		"Oldest is": func(x *core.Part) { x.Oldest = 0 },
-		"Fits is":   func(x *core.Part) { x.Fits-- },
-		"Done is":   func(x *core.Part) { x.Done = false },
+		"At is":           func(x *core.Part) { x.At++ },
+		"Used is":         func(x *core.Part) { x.Used++ },
+		"OldestLeaves is": func(x *core.Part) { x.OldestLeaves = 0 },
+		"FitsAt is":       func(x *core.Part) { x.FitsAt-- },
+		"Done is":         func(x *core.Part) { x.Done = false },
 	} {
 		var o storetest.Oracle
 		c := right

@@ -24,7 +24,7 @@ type answer struct {
 	done   bool
 }
 
-func answerOf(x *core.Part) answer { return answer{x.At, x.Used, x.Oldest, x.Fits, x.Done} }
+func answerOf(x *core.Part) answer { return answer{x.At, x.Used, x.OldestLeaves, x.FitsAt, x.Done} }
 
 // time returns the key's own time when the clock reads clock.
 func (p past) time(clock core.Instant) core.Instant { return max(p.seen, clock+p.offset) }

@@ -137,12 +137,12 @@ func (k *count) judge(r *reference, c *core.Call, x *core.Part, now core.Instant
 	k.forget(r, x)
 	used := k.sum(r, at)
 	x.Done = fits(r, x, used)
-	x.Fits = at
+	x.FitsAt = at
 	if !x.Done {
-		x.Fits = k.wait(r, x)
+		x.FitsAt = k.wait(r, x)
 	}
 	if c.Op > core.OpReserve {
-		x.Fits = at
+		x.FitsAt = at
 	}
 }
 
@@ -264,7 +264,7 @@ func (k *count) book(r *reference, c *core.Call, x *core.Part, admitted bool) {
 		}
 	}
 	if oldest != 0 || !r.has("a field of the answer is left as it was") {
-		x.Oldest = oldest
+		x.OldestLeaves = oldest
 	}
 }
 

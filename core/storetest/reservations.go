@@ -48,7 +48,7 @@ func pendingCounts(s *stage, sh shape) {
 	s.advance(s.scaled(sec))
 	s.play(l, row{cost: 3, refused: true, left: 2, wait: 59 * sec}, row{cost: 2, left: 0})
 	x := s.call(core.OpReserve, 1, l).Parts[0]
-	if wait := x.Oldest.Sub(x.At); x.Done || wait != 59*sec || x.Fits != x.Oldest {
+	if wait := x.OldestLeaves.Sub(x.At); x.Done || wait != 59*sec || x.FitsAt != x.OldestLeaves {
 		s.wrong("over a full limit: admitted is %v, the oldest leaves after %v, want false and the pending's 59s", x.Done, wait)
 	}
 }
@@ -115,7 +115,7 @@ func correctUp(s *stage, sh shape) {
 	s.uses(l, 14, "after the correction")
 	s.play(l, row{refused: true, left: 0}, row{cost: 5, refused: true, left: 0}, row{cost: 6, refused: true, left: 0})
 	x := s.take(1, l).Parts[0]
-	s.advance(x.Fits.Sub(x.At) - us)
+	s.advance(x.FitsAt.Sub(x.At) - us)
 	s.play(l, row{refused: true, left: 0})
 	s.advance(us)
 	s.play(l, row{left: -1})

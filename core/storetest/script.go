@@ -48,7 +48,7 @@ func (s *stage) expect(i int, r row, x *core.Part) {
 	if left := max(0, x.N-x.Used); r.times <= 1 && r.left >= 0 && left != r.left {
 		s.wrong("row %d: %d units remain, want %d (%s)", i, left, r.left, describe(x))
 	}
-	if wait := x.Fits.Sub(x.At); r.wait != 0 && wait != r.wait {
+	if wait := x.FitsAt.Sub(x.At); r.wait != 0 && wait != r.wait {
 		s.wrong("row %d: the wait is %v, want %v (%s)", i, wait, r.wait, describe(x))
 	}
 }

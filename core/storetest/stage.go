@@ -229,7 +229,7 @@ func (s *stage) do(c *core.Call) *core.Call {
 	}
 	for i, x := range c.Parts {
 		y := asked[i]
-		y.At, y.Used, y.Oldest, y.Fits, y.Done = x.At, x.Used, x.Oldest, x.Fits, x.Done
+		y.At, y.Used, y.OldestLeaves, y.FitsAt, y.Done = x.At, x.Used, x.OldestLeaves, x.FitsAt, x.Done
 		if x != y {
 			s.Fatalf("%s: the store changed what was asked in part %d: %+v, was %+v", c.Op, i, x, y)
 		}
@@ -249,7 +249,7 @@ func prepare(c *core.Call) {
 	c.Policy, c.Budget = core.Closed, patience
 	for i := range c.Parts {
 		x := &c.Parts[i]
-		x.At, x.Used, x.Oldest, x.Fits, x.Done = -1, -1, -1, -1, i%2 == 0
+		x.At, x.Used, x.OldestLeaves, x.FitsAt, x.Done = -1, -1, -1, -1, i%2 == 0
 	}
 }
 

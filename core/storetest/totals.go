@@ -52,10 +52,10 @@ func farAbove(s *stage, sh shape) {
 	s.advance(60*sec - 2*ms)
 	for range 8 { // in parts
 		x := s.peek(core.MaxUnits, l).Parts[0]
-		s.advance((x.Fits.Sub(x.At) / 2).Truncate(us))
+		s.advance((x.FitsAt.Sub(x.At) / 2).Truncate(us))
 	}
 	x := s.take(core.MaxUnits, l).Parts[0]
-	s.advance(x.Fits.Sub(x.At))
+	s.advance(x.FitsAt.Sub(x.At))
 	s.take(core.MaxUnits, l)
 	s.uses(l, core.MaxUnits, "when all the excess has left")
 }
@@ -70,13 +70,13 @@ func wraps(s *stage, sh shape) {
 		big := int64(core.MaxUnits - 7)
 		x := s.take(big, l).Parts[0]
 		if !x.Done {
-			s.advance(x.Fits.Sub(x.At))
+			s.advance(x.FitsAt.Sub(x.At))
 			if !s.take(big, l).Parts[0].Done {
 				s.wrong("round %d: refused at the end of the wait", i)
 			}
 		}
 		x = s.peek(7, l).Parts[0]
-		s.advance(x.Fits.Sub(x.At))
+		s.advance(x.FitsAt.Sub(x.At))
 		s.take(8, l)
 		s.take(7, l)
 	}

@@ -294,11 +294,11 @@ func exactWait(rt *rapid.T, s *stage, sh shape) {
 	if refused.Done {
 		return
 	}
-	wait := refused.Fits.Sub(refused.At)
+	wait := refused.FitsAt.Sub(refused.At)
 	if !s.h.Live && wait > us {
 		s.advance(wait - us)
-		if x := s.take(cost, l).Parts[0]; x.Done || x.Fits != refused.Fits {
-			rt.Fatalf("1 µs before the wait is over: admitted is %v, Fits is %d, was %d", x.Done, x.Fits, refused.Fits)
+		if x := s.take(cost, l).Parts[0]; x.Done || x.FitsAt != refused.FitsAt {
+			rt.Fatalf("1 µs before the wait is over: admitted is %v, FitsAt is %d, was %d", x.Done, x.FitsAt, refused.FitsAt)
 		}
 		wait = us
 	}

@@ -107,8 +107,8 @@ func releaseInstant(s *stage, sh shape) {
 			s.wrong("a unit would leave %v after it was made, within the window", wait)
 		}
 		s.advance(wait - us)
-		if x := s.take(1, l).Parts[0]; x.Done || x.Fits != x.At+1 {
-			s.wrong("1 µs before the release: admitted is %v, Fits is At%+d", x.Done, x.Fits-x.At)
+		if x := s.take(1, l).Parts[0]; x.Done || x.FitsAt != x.At+1 {
+			s.wrong("1 µs before the release: admitted is %v, FitsAt is At%+d", x.Done, x.FitsAt-x.At)
 		}
 		s.advance(us)
 		if !s.take(1, l).Parts[0].Done {
@@ -131,8 +131,8 @@ func loweredLimit(s *stage, sh shape) {
 	s.play(l, row{times: 6})
 	s.play(l.with(8), row{left: 1})
 	s.play(l.with(3), row{refused: true, left: 0}, row{cost: 3, refused: true, left: 0})
-	if x := s.peek(3, l.with(3)).Parts[0]; x.Used != 7 || x.Fits == 0 {
-		s.wrong("Used is %d, want 7; Fits is %d, want an instant", x.Used, x.Fits)
+	if x := s.peek(3, l.with(3)).Parts[0]; x.Used != 7 || x.FitsAt == 0 {
+		s.wrong("Used is %d, want 7; FitsAt is %d, want an instant", x.Used, x.FitsAt)
 	}
 	s.play(l, row{cost: 3, left: 0})
 }
@@ -187,11 +187,11 @@ func subSecond(s *stage, sh shape) {
 		}
 		x := s.take(1, l).Parts[0]
 		slots := time.Duration(l.SlotSize*int64(l.Slots+1)) * us
-		if wait := x.Fits.Sub(x.At); x.Done || wait < w || wait > max(w, slots) {
+		if wait := x.FitsAt.Sub(x.At); x.Done || wait < w || wait > max(w, slots) {
 			s.wrong("window %v: admitted is %v, the wait is %v, want at least the window and at most %v", w, x.Done, wait, max(w, slots))
 		}
 		x = s.peek(5, l).Parts[0]
-		s.advance(x.Fits.Sub(x.At))
+		s.advance(x.FitsAt.Sub(x.At))
 		if x := s.take(5, l).Parts[0]; !x.Done {
 			s.wrong("window %v: refused after the wait", w)
 		}
@@ -260,8 +260,8 @@ func aboveLimit(s *stage, sh shape) {
 		s.take(max(used, 1), l)
 		for _, cost := range []int64{6, 7, 1 << 40, core.MaxUnits} {
 			for _, op := range []core.Op{core.OpTake, core.OpReserve, core.OpPeek} {
-				if x := s.call(op, cost, l).Parts[0]; x.Done || x.Fits != 0 {
-					s.wrong("%s of %d with N 5: admitted is %v, Fits is %d, want false and 0", op, cost, x.Done, x.Fits)
+				if x := s.call(op, cost, l).Parts[0]; x.Done || x.FitsAt != 0 {
+					s.wrong("%s of %d with N 5: admitted is %v, FitsAt is %d, want false and 0", op, cost, x.Done, x.FitsAt)
 				}
 			}
 		}
@@ -279,10 +279,10 @@ func hotFrom(s *stage, sh shape) {
 	s.advance(ms)
 	s.take(1, l)
 	x := s.peek(10, l).Parts[0]
-	if slot := x.Oldest.Sub(x.At); slot != 10*sec {
+	if slot := x.OldestLeaves.Sub(x.At); slot != 10*sec {
 		s.wrong("the unit above the threshold leaves after %v, want 10s", slot)
 	}
-	if wait := x.Fits.Sub(x.At); wait != 11*sec-301*ms {
+	if wait := x.FitsAt.Sub(x.At); wait != 11*sec-301*ms {
 		s.wrong("the slot leaves after %v, want %v", wait, 11*sec-301*ms)
 	}
 }
@@ -310,7 +310,7 @@ func year(s *stage, sh shape) {
 			s.wrong("window %v: a second unit passed within it", w)
 		}
 		x := s.peek(1, l).Parts[0]
-		s.advance(x.Fits.Sub(x.At))
+		s.advance(x.FitsAt.Sub(x.At))
 		if !s.take(1, l).Parts[0].Done {
 			s.wrong("window %v: refused after it", w)
 		}
