@@ -4,14 +4,19 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
+	"sync/atomic"
 )
+
+// someKey is what a request lacks where a function does not say more.
+const someKey = "a key"
 
 // First returns a Func that asks fs in order and takes the first key that is
 // there: an API key or else the address. Where all are missing, so is the
 // whole ([ErrMissing]). Every other error, also that of a [Required] key, ends
 // the search.
 func First(fs ...Func) Func {
-	missing := newMissing(fmt.Sprintf("none of the %d that First asks for", len(fs)))
+	var missing atomic.Pointer[MissingError] // made when it is first needed
 	return combine("First", fs, func(q Request, fs []Func) (Key, error) {
 		for _, f := range fs {
 			key, err := f(q)
@@ -22,14 +27,33 @@ func First(fs ...Func) Func {
 				return Key{}, err
 			}
 		}
-		return Key{}, missing
+		m := missing.Load()
+		if m == nil {
+			m = newMissing(allMissing(q, fs))
+			missing.Store(m)
+		}
+		return Key{}, m
 	})
+}
+
+// allMissing says what a request lacks in which none of fs finds a key.
+func allMissing(q Request, fs []Func) string {
+	whats := make([]string, len(fs))
+	for i, f := range fs {
+		_, err := f(q)
+		m, ok := errors.AsType[*MissingError](err)
+		if !ok {
+			return someKey
+		}
+		whats[i] = m.What
+	}
+	return strings.Join(whats, " or ")
 }
 
 // All returns a Func that joins the keys of all fs (see [Join]): a user on a
 // route. Where one is missing, so is the whole; the first error is returned.
 func All(fs ...Func) Func {
-	missing := newMissing("one of those that All joins")
+	missing := newMissing(someKey)
 	return combine("All", fs, func(q Request, fs []Func) (Key, error) {
 		var few [4]Key
 		keys := few[:0]
@@ -50,7 +74,7 @@ func All(fs ...Func) Func {
 // Required returns a Func that reads what f reads, but where the key is
 // missing the error matches [ErrRequired], also inside of [First].
 func Required(f Func) Func {
-	required := newMissing("the one that Required asks for").asRequired()
+	required := newMissing(someKey).asRequired()
 	return combine("Required", []Func{f}, func(q Request, fs []Func) (Key, error) {
 		key, err := fs[0](q)
 		switch {

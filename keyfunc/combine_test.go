@@ -3,6 +3,8 @@ package keyfunc_test
 import (
 	"errors"
 	"fmt"
+	"net/http/httptest"
+	"strings"
 	"testing"
 
 	"github.com/slidegate/slidegate/keyfunc"
@@ -94,7 +96,7 @@ func TestRequired(t *testing.T) {
 		{constant(keyfunc.Key{}, custom), "tenant"},
 		{constant(keyfunc.Key{}, fmt.Errorf("x: %w", custom)), "tenant"},
 		{constant(keyfunc.Key{}, &keyfunc.MissingError{What: "org", Required: true}), "org"},
-		{constant(keyfunc.Key{}, nil), "the one that Required asks for"},
+		{constant(keyfunc.Key{}, nil), "a key"},
 	} {
 		key, err := keyfunc.Required(c.f)(request(peer))
 		m, ok := errors.AsType[*keyfunc.MissingError](err)
@@ -117,4 +119,25 @@ func TestCombinationsKeepTheirOwnList(t *testing.T) {
 	first := keyfunc.First(fs...)
 	fs[0] = nil
 	want(t, first, request(peer), "name:a")
+}
+
+// Clients read what is missing: it has to name what they can send.
+func TestMissingKeyIsNamedInWordsForClients(t *testing.T) {
+	custom := func(keyfunc.Request) (keyfunc.Key, error) { return keyfunc.Key{}, nil }
+	for want, f := range map[string]keyfunc.Func{
+		"header X-Api-Key or bearer token": keyfunc.First(keyfunc.ByAPIKey("X-API-Key"), keyfunc.ByBearer()),
+		"header X-Api-Key":                 keyfunc.All(keyfunc.ByAPIKey("X-API-Key"), keyfunc.ByIP()),
+		"a key":                            keyfunc.First(keyfunc.ByBearer(), custom),
+		"a key ":                           keyfunc.Func(custom),
+		"a key  ":                          keyfunc.All(custom, keyfunc.ByIP()),
+	} {
+		required := keyfunc.Required(f)
+		for range 2 {
+			_, err := required(keyfunc.NewRequest(httptest.NewRequest("GET", "/", nil), nil, nil))
+			missing, ok := errors.AsType[*keyfunc.MissingError](err)
+			if !ok || missing.What != strings.TrimSpace(want) || !errors.Is(err, keyfunc.ErrRequired) {
+				t.Errorf("%v, want %q", err, want)
+			}
+		}
+	}
 }

@@ -31,7 +31,7 @@ var (
 // MissingError says which key a request does not carry. It matches
 // [ErrMissing], and [ErrRequired] too when the key is required.
 type MissingError struct {
-	What     string // what is missing, such as "header X-Api-Key"
+	What     string // what is missing, such as "header X-Api-Key"; clients see it
 	Required bool   // whether it is marked by [Required]
 
 	required *MissingError // the same with Required set, made beforehand

@@ -61,7 +61,8 @@ func XForwardedFor(trusted ...string) IPOption {
 // whose peer is trusted. Trusted elements and the walk are those of
 // [XForwardedFor]. An element whose for parameter is absent, "unknown", an
 // obfuscated name or no address ends the walk. A header that breaks the
-// grammar anywhere is not used: the peer counts.
+// grammar anywhere is not used: the peer counts. Blanks around semicolons, which
+// the grammar lacks and some proxies write, are passed over.
 func Forwarded(trusted ...string) IPOption {
 	return headerOption(ipSource{option: "Forwarded", header: "Forwarded", find: walkForwarded}, trusted)
 }
