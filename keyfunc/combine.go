@@ -13,11 +13,15 @@ const someKey = "a key"
 
 // First returns a Func that asks fs in order and takes the first key that is
 // there: an API key or else the address. Where all are missing, so is the
-// whole ([ErrMissing]). Every other error, also that of a [Required] key, ends
-// the search.
+// whole ([ErrMissing]), by the names of all: "header X-Api-Key or bearer
+// token". It is "a key" where one of fs is not of this package. Every other
+// error, also that of a [Required] key, ends the search.
 func First(fs ...Func) Func {
-	var missing atomic.Pointer[MissingError] // made when it is first needed
+	var none alternatives
+	unnamed := newMissing(someKey)
 	return combine("First", fs, func(q Request, fs []Func) (Key, error) {
+		var few [4]*MissingError
+		missing, named := few[:0], true
 		for _, f := range fs {
 			key, err := f(q)
 			switch {
@@ -26,28 +30,38 @@ func First(fs ...Func) Func {
 			case err != nil && !isMissing(err):
 				return Key{}, err
 			}
+			m, ok := errors.AsType[*MissingError](err)
+			named = named && ok && m.isOurs()
+			missing = append(missing, m)
 		}
-		m := missing.Load()
-		if m == nil {
-			m = newMissing(allMissing(q, fs))
-			missing.Store(m)
+		if !named {
+			return Key{}, unnamed
 		}
-		return Key{}, m
+		return Key{}, none.of(missing)
 	})
 }
 
-// allMissing says what a request lacks in which none of fs finds a key.
-func allMissing(q Request, fs []Func) string {
-	whats := make([]string, len(fs))
-	for i, f := range fs {
-		_, err := f(q)
-		m, ok := errors.AsType[*MissingError](err)
-		if !ok {
-			return someKey
-		}
+// alternatives makes one error of several, and keeps the last: the functions of
+// this package return the same errors for every request.
+type alternatives struct{ last atomic.Pointer[alternative] }
+
+type alternative struct {
+	of    []*MissingError
+	whole *MissingError
+}
+
+// of returns the error that names all of missing.
+func (a *alternatives) of(missing []*MissingError) *MissingError {
+	if last := a.last.Load(); last != nil && slices.Equal(last.of, missing) {
+		return last.whole
+	}
+	whats := make([]string, len(missing))
+	for i, m := range missing {
 		whats[i] = m.What
 	}
-	return strings.Join(whats, " or ")
+	made := &alternative{of: slices.Clone(missing), whole: newMissing(strings.Join(whats, " or "))}
+	a.last.Store(made)
+	return made.whole
 }
 
 // All returns a Func that joins the keys of all fs (see [Join]): a user on a

@@ -3,8 +3,8 @@ package keyfunc_test
 import (
 	"errors"
 	"fmt"
-	"net/http/httptest"
-	"strings"
+	"net/http"
+	"sync"
 	"testing"
 
 	"github.com/slidegate/slidegate/keyfunc"
@@ -97,6 +97,7 @@ func TestRequired(t *testing.T) {
 		{constant(keyfunc.Key{}, fmt.Errorf("x: %w", custom)), "tenant"},
 		{constant(keyfunc.Key{}, &keyfunc.MissingError{What: "org", Required: true}), "org"},
 		{constant(keyfunc.Key{}, nil), "a key"},
+		{constant(keyfunc.Key{}, &keyfunc.MissingError{}), "a key"},
 	} {
 		key, err := keyfunc.Required(c.f)(request(peer))
 		m, ok := errors.AsType[*keyfunc.MissingError](err)
@@ -123,21 +124,76 @@ func TestCombinationsKeepTheirOwnList(t *testing.T) {
 
 // Clients read what is missing: it has to name what they can send.
 func TestMissingKeyIsNamedInWordsForClients(t *testing.T) {
-	custom := func(keyfunc.Request) (keyfunc.Key, error) { return keyfunc.Key{}, nil }
-	for want, f := range map[string]keyfunc.Func{
-		"header X-Api-Key or bearer token": keyfunc.First(keyfunc.ByAPIKey("X-API-Key"), keyfunc.ByBearer()),
-		"header X-Api-Key":                 keyfunc.All(keyfunc.ByAPIKey("X-API-Key"), keyfunc.ByIP()),
-		"a key":                            keyfunc.First(keyfunc.ByBearer(), custom),
-		"a key ":                           keyfunc.Func(custom),
-		"a key  ":                          keyfunc.All(custom, keyfunc.ByIP()),
+	first, all, apiKey, bearer := keyfunc.First, keyfunc.All, keyfunc.ByAPIKey("X-API-Key"), keyfunc.ByBearer()
+	noUser := keyfunc.ByUser(func(*http.Request) (string, error) { return "", nil })
+	zero, bare := constant(keyfunc.Key{}, nil), constant(keyfunc.Key{}, keyfunc.ErrMissing)
+	for i, c := range []struct {
+		f    keyfunc.Func
+		what string
+	}{
+		{first(apiKey, bearer), "header X-Api-Key or bearer token"},
+		{first(apiKey), "header X-Api-Key"},
+		{first(apiKey, first(bearer, noUser)), "header X-Api-Key or bearer token or user"},
+		{first(apiKey, all(keyfunc.ByIP(), bearer)), "header X-Api-Key or bearer token"},
+		{first(noUser, noUser, noUser, apiKey, bearer), "user or user or user or header X-Api-Key or bearer token"},
+		{first(bearer, zero), "a key"},
+		{first(zero, bearer), "a key"},
+		{first(bare, bearer), "a key"},
+		{first(bearer, constant(keyfunc.Key{}, &keyfunc.MissingError{})), "a key"},
+		{first(bearer, constant(keyfunc.Key{}, &keyfunc.MissingError{What: "tenant"})), "a key"},
+		{all(apiKey, keyfunc.ByIP()), "header X-Api-Key"},
+		{all(keyfunc.ByIP(), bearer, apiKey), "bearer token"},
+		{all(zero, keyfunc.ByIP()), "a key"},
 	} {
-		required := keyfunc.Required(f)
-		for range 2 {
-			_, err := required(keyfunc.NewRequest(httptest.NewRequest("GET", "/", nil), nil, nil))
-			missing, ok := errors.AsType[*keyfunc.MissingError](err)
-			if !ok || missing.What != strings.TrimSpace(want) || !errors.Is(err, keyfunc.ErrRequired) {
-				t.Errorf("%v, want %q", err, want)
+		for range 2 { // made, then remembered
+			wantWhat(t, c.f, request(peer), c.what, false)
+			wantWhat(t, keyfunc.Required(c.f), request(peer), c.what, true)
+		}
+		if t.Failed() {
+			t.Fatalf("in case %d", i)
+		}
+	}
+}
+
+// wantWhat checks what f says that q lacks.
+func wantWhat(t *testing.T, f keyfunc.Func, q keyfunc.Request, what string, required bool) {
+	t.Helper()
+	key, err := f(q)
+	m, ok := errors.AsType[*keyfunc.MissingError](err)
+	if !key.IsZero() || !ok || m.What != what || m.Required != required || !errors.Is(err, keyfunc.ErrMissing) {
+		t.Errorf("got %v, %v; want %q", key, err, what)
+	}
+}
+
+// A user's Func may name another key for each request.
+func TestOneRequestIsNotToldWhatAnotherLacks(t *testing.T) {
+	user, org := keyfunc.ByHeader("X-User"), keyfunc.ByHeader("X-Org")
+	f := keyfunc.First(keyfunc.ByBearer(), func(q keyfunc.Request) (keyfunc.Key, error) {
+		if q.HTTP().Header.Get("Kind") == "org" {
+			return org(q)
+		}
+		return user(q)
+	})
+	var all sync.WaitGroup
+	for range 4 {
+		all.Go(func() {
+			for range 50 {
+				wantWhat(t, f, request(peer), "bearer token or header X-User", false)
+				wantWhat(t, f, request(peer, "Kind: org"), "bearer token or header X-Org", false)
 			}
+		})
+	}
+	all.Wait()
+}
+
+// A Func may be costly, such as a look-up of the user.
+func TestEachFunctionIsAskedOnceForARequest(t *testing.T) {
+	asked := 0
+	f := keyfunc.First(keyfunc.ByBearer(), keyfunc.ByUser(func(*http.Request) (string, error) { asked++; return "", nil }))
+	for want := 1; want <= 3; want++ {
+		wantWhat(t, f, request(peer), "bearer token or user", false)
+		if asked != want {
+			t.Fatalf("asked %d times for %d requests", asked, want)
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package keyfunc
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"strconv"
@@ -31,8 +32,11 @@ var (
 // MissingError says which key a request does not carry. It matches
 // [ErrMissing], and [ErrRequired] too when the key is required.
 type MissingError struct {
-	What     string // what is missing, such as "header X-Api-Key"; clients see it
-	Required bool   // whether it is marked by [Required]
+	// What is missing, such as "header X-Api-Key". Clients see it, after "The
+	// request lacks": say what they can send, and nothing of the program.
+	What string
+
+	Required bool // whether it is marked by [Required]
 
 	required *MissingError // the same with Required set, made beforehand
 }
@@ -58,11 +62,14 @@ func (e *MissingError) Is(target error) bool {
 }
 
 func (e *MissingError) asRequired() *MissingError {
-	if e.required != nil {
+	if e.isOurs() {
 		return e.required
 	}
-	return &MissingError{What: e.What, Required: true}
+	return &MissingError{What: cmp.Or(e.What, someKey), Required: true}
 }
+
+// isOurs reports whether newMissing made e, so that What names no request.
+func (e *MissingError) isOurs() bool { return e.required != nil }
 
 func newAmbiguous(what string) error { return fmt.Errorf("%w: %s", ErrAmbiguous, what) }
 

@@ -328,7 +328,13 @@ func ExampleMissingError() {
 	if missing, ok := errors.AsType[*keyfunc.MissingError](err); ok {
 		fmt.Println("please send", missing.What)
 	}
-	// Output: please send header X-Tenant
+	_, err = keyfunc.First(keyfunc.ByAPIKey("X-API-Key"), keyfunc.ByBearer())(get("203.0.113.9:4711"))
+	if missing, ok := errors.AsType[*keyfunc.MissingError](err); ok {
+		fmt.Println("please send", missing.What)
+	}
+	// Output:
+	// please send header X-Tenant
+	// please send header X-Api-Key or bearer token
 }
 
 func ExampleFieldError() {
