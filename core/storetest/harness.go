@@ -31,6 +31,10 @@ type Harness struct {
 	// agree with the store's clock to a millisecond.
 	Live bool
 
+	// Windows are those of random traces: nil means windows from 1 ms to a day, or 5
+	// to 50 ms on a Live store. A store that needs several round trips for a decision
+	// wants windows that no scheduling delay of the machine comes near.
+	Windows []time.Duration
 	// Checks is the number of random traces of each kind: 0 means 100.
 	Checks int
 	// Steps is the number of operations of a random trace: 0 means 60.

@@ -110,7 +110,10 @@ func randomTrace(rt *rapid.T, s *stage) {
 }
 
 func (t *trace) windows() []time.Duration {
-	if t.s.h.Live {
+	switch {
+	case t.s.h.Windows != nil:
+		return t.s.h.Windows
+	case t.s.h.Live:
 		return []time.Duration{5 * ms, 20 * ms, 50 * ms}
 	}
 	return []time.Duration{ms, 10 * ms, 300 * ms, 999 * ms, 1001 * ms, 10 * sec, time.Minute, 24 * time.Hour}

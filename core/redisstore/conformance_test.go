@@ -1,0 +1,78 @@
+package redisstore_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/slidegate/slidegate/core"
+	"github.com/slidegate/slidegate/core/redisstore"
+	"github.com/slidegate/slidegate/core/storetest"
+)
+
+// harness is that of a miniredis whose time the test sets.
+func (s *stage) harness(client func(testing.TB) redisstore.Client) *storetest.Harness {
+	return &storetest.Harness{
+		Open:    func(tb testing.TB) core.Store { return storeOn(tb, client(tb)) },
+		Now:     s.Now,
+		Advance: s.advance,
+		Step:    s.move,
+		Checks:  20, Calls: 640, Filled: 200, MaxUsed: 1 << 51,
+	}
+}
+
+// live is the harness of a real server.
+func live(client func(testing.TB) redisstore.Client) *storetest.Harness {
+	return &storetest.Harness{
+		Open:    func(tb testing.TB) core.Store { return storeOn(tb, client(tb)) },
+		Now:     func() core.Instant { return core.Instant(time.Now().UnixMicro()) },
+		Advance: time.Sleep,
+		Live:    true,
+		Checks:  20, Calls: 640, Filled: 200, MaxUsed: 1 << 51,
+	}
+}
+
+func TestStoreOnMiniredis(t *testing.T) {
+	t.Parallel()
+	storetest.Run(t, func(tb testing.TB) *storetest.Harness {
+		s := newStage(tb)
+		return s.harness(func(tb testing.TB) redisstore.Client { return s.client(tb) })
+	})
+}
+
+// A ClusterClient makes the store ask apart what has different keys, and miniredis
+// lets the clock stand still meanwhile.
+func TestStoreOnMiniredisAsCluster(t *testing.T) {
+	t.Parallel()
+	storetest.Run(t, func(tb testing.TB) *storetest.Harness {
+		s := newStage(tb)
+		return s.harness(func(tb testing.TB) redisstore.Client { return s.clusterClient(tb) })
+	})
+}
+
+func TestStoreOnRedis(t *testing.T) {
+	for name, protocol := range map[string]int{"RESP2": 2, "RESP3": 3} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			addr := redisServer(t).Addr()
+			storetest.Run(t, func(testing.TB) *storetest.Harness {
+				return live(func(tb testing.TB) redisstore.Client {
+					c := redis.NewClient(&redis.Options{Addr: addr, Protocol: protocol})
+					tb.Cleanup(func() { _ = c.Close() })
+					return c
+				})
+			})
+		})
+	}
+}
+
+func TestStoreOnCluster(t *testing.T) {
+	t.Parallel()
+	redisCluster(t)
+	storetest.Run(t, func(testing.TB) *storetest.Harness {
+		h := live(func(tb testing.TB) redisstore.Client { return realClusterClient(tb) })
+		h.Checks, h.Windows = 10, []time.Duration{100 * time.Millisecond, 300 * time.Millisecond}
+		return h
+	})
+}

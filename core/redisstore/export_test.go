@@ -1,0 +1,34 @@
+package redisstore
+
+import (
+	"context"
+
+	"github.com/slidegate/slidegate/core"
+)
+
+// Ask has one script answer calls that differ in their costs alone.
+func (s *Store) Ask(ctx context.Context, calls ...*core.Call) error {
+	return s.ask(ctx, new(question), calls...)
+}
+
+// Keys returns the keys that the call's script is given.
+func (s *Store) Keys(c *core.Call) []string {
+	q := new(question)
+	q.put(s.prefix, c)
+	return q.keys
+}
+
+// Question returns the script of the call, its keys and its arguments.
+func (s *Store) Question(c *core.Call) (script string, keys, args []string) {
+	q := new(question)
+	q.put(s.prefix, c)
+	return q.script.src, q.keys, q.texts
+}
+
+// Apart says whether the store asks in several scripts what has several hash tags.
+func (s *Store) Apart() bool { return s.apart.Load() }
+
+// Sources returns the scripts by name.
+func Sources() map[string]string {
+	return map[string]string{"decide": decideScript.src, "settle": settleScript.src, "reset": resetScript.src}
+}

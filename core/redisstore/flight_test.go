@@ -1,0 +1,165 @@
+package redisstore_test
+
+import (
+	"context"
+	"errors"
+	"net"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/slidegate/slidegate/core"
+	"github.com/slidegate/slidegate/core/redisstore"
+)
+
+// hung returns the address of a server that takes connections and never answers.
+func hung(tb testing.TB) string {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() { _ = l.Close() })
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			tb.Cleanup(func() { _ = c.Close() })
+		}
+	}()
+	return l.Addr().String()
+}
+
+// A client with go-redis's default options looks at no deadline while it reads, and
+// would dial for minutes. The caller must not wait for it.
+func TestNoCallWaitsLongerThanItsBudget(t *testing.T) {
+	for name, addr := range map[string]string{"hung": hung(t), "nothing listens": "127.0.0.1:1"} {
+		t.Run(name, func(t *testing.T) {
+			c := redis.NewClient(&redis.Options{Addr: addr})
+			t.Cleanup(func() { _ = c.Close() })
+			s := storeOn(t, c)
+			x := call(core.OpTake, counter("limit", core.Exact, time.Minute, 0), 10, 1)
+			x.Budget = 50 * time.Millisecond
+			began := time.Now()
+			err := s.Do(t.Context(), x)
+			if took := time.Since(began); err == nil || took > 2*time.Second {
+				t.Errorf("error %v after %v, want one after 50 ms", err, took)
+			}
+			if name == "hung" && (!errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "50ms")) {
+				t.Errorf("error %v, want one that names the budget", err)
+			}
+		})
+	}
+}
+
+func TestACallEndsWithItsContext(t *testing.T) {
+	c := redis.NewClient(&redis.Options{Addr: hung(t)})
+	t.Cleanup(func() { _ = c.Close() })
+	s := storeOn(t, c)
+	x := call(core.OpTake, counter("limit", core.Exact, time.Minute, 0), 10, 1)
+
+	ctx, cancel := context.WithCancel(t.Context())
+	time.AfterFunc(20*time.Millisecond, cancel)
+	if err := s.Do(ctx, x); !errors.Is(err, context.Canceled) {
+		t.Errorf("cancelled while under way: %v", err)
+	}
+	if err := s.Do(ctx, x); !errors.Is(err, context.Canceled) {
+		t.Errorf("cancelled before: %v", err)
+	}
+	ctx, cancel = context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	if err := s.Do(ctx, x); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("deadline: %v", err)
+	}
+}
+
+// gate holds back what a client does after the server has answered it.
+type gate struct {
+	redisstore.Client
+	closed atomic.Bool
+	open   chan struct{}
+	passed atomic.Int32
+}
+
+func (g *gate) Process(ctx context.Context, cmd redis.Cmder) error {
+	err := g.Client.Process(context.WithoutCancel(ctx), cmd)
+	if g.closed.Load() {
+		<-g.open
+	}
+	g.passed.Add(1)
+	return err
+}
+
+// What nobody waits for any more: a take stays counted, a reservation is given back.
+func TestAnAnswerThatComesTooLate(t *testing.T) {
+	for op, left := range map[core.Op]int64{core.OpTake: 3, core.OpReserve: 0, core.OpPeek: 0} {
+		st := newStage(t)
+		g := &gate{Client: st.client(t), open: make(chan struct{})}
+		s := storeOn(t, g)
+		c := counter("limit", core.Exact, time.Minute, 0)
+		g.closed.Store(true)
+		x := call(op, c, 10, 3)
+		x.ID[0] = 1
+		x.Budget = 100 * time.Millisecond
+		if err := s.Do(t.Context(), x); !errors.Is(err, context.DeadlineExceeded) {
+			t.Fatalf("%s: %v", op, err)
+		}
+		if x.Parts[0].Used != 0 || x.Parts[0].Done {
+			t.Errorf("%s: an answer in a call that was given up: %+v", op, x.Parts[0])
+		}
+		x.Parts[0].N = 0 // the call is the caller's again
+		g.closed.Store(false)
+		close(g.open)
+		want := int32(1)
+		if op == core.OpReserve {
+			want = 2
+		}
+		for end := time.Now().Add(5 * time.Second); g.passed.Load() < want && time.Now().Before(end); {
+			time.Sleep(time.Millisecond)
+		}
+		if got := used(t, s, c); got != left {
+			t.Errorf("%s: %d used, want %d", op, got, left)
+		}
+	}
+}
+
+func TestAClosedStore(t *testing.T) {
+	st := newStage(t)
+	client := st.client(t)
+	s := storeOn(t, client)
+	for range 2 {
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := s.Do(t.Context(), call(core.OpTake, counter("limit", core.Exact, time.Minute, 0), 1, 1)); !errors.Is(err, core.ErrClosed) {
+		t.Errorf("error %v", err)
+	}
+	if err := client.Ping(t.Context()).Err(); err != nil {
+		t.Errorf("the caller's client was closed too: %v", err)
+	}
+}
+
+func TestAClientMustBeGiven(t *testing.T) {
+	for _, c := range []redisstore.Client{nil, (*redis.Client)(nil), (*redis.ClusterClient)(nil), (*redis.Ring)(nil)} {
+		var field *redisstore.FieldError
+		if s, err := redisstore.New(c); s != nil || !errors.As(err, &field) || field.Field != "client" {
+			t.Errorf("%T: %v, %v", c, s, err)
+		}
+	}
+	if s, err := redisstore.New(newStage(t).client(t), nil, redisstore.Logger(nil)); s == nil || err != nil {
+		t.Errorf("nil options: %v", err)
+	}
+}
+
+// A limiter leaves the budget to the store and makes no timer of its own.
+func TestTheStoreKeepsTheBudget(t *testing.T) {
+	var s core.Store = newStage(t).store(t)
+	if b, ok := s.(core.Budgeted); !ok || !b.KeepsBudget() {
+		t.Error("the store does not keep the budget")
+	}
+}

@@ -1,0 +1,184 @@
+package redisstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"sync/atomic"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/slidegate/slidegate/core"
+)
+
+// ErrKeysApart is returned for a call on limits that count different keys when
+// the client is a redis.Ring. A Ring sends a script where its first key belongs,
+// so the other limits would be counted on several shards without any error. Give
+// each key a limiter of its own there, or use a Cluster.
+var ErrKeysApart = errors.New("slidegate: a redis.Ring can hold only limiters whose limits count the same key")
+
+// Store keeps the counts in Redis, where all instances of a service share them.
+// It is safe for concurrent use, and one Store serves any number of limiters. It
+// makes no connection before the first call.
+type Store struct {
+	client Client
+	owned  io.Closer // the client, if Open made it
+	prefix string
+	log    *slog.Logger
+	ring   bool
+	// apart says that keys with different hash tags need calls of their own: so in
+	// a cluster, and behind anything that answered CROSSSLOT once.
+	apart  atomic.Bool
+	closed atomic.Bool
+}
+
+type options struct {
+	prefix string
+	log    *slog.Logger
+}
+
+// Option is an option of New and Open.
+type Option func(*options)
+
+// Prefix is put in front of all keys, with a colon behind it: use it to tell apart
+// applications, or stages of one, that share a Redis. The default is "slidegate".
+// Control characters, blanks, colons, percent signs and braces are percent-escaped,
+// so that the prefix cannot steer where a cluster keeps the keys.
+func Prefix(prefix string) Option {
+	return func(o *options) { o.prefix = prefix }
+}
+
+// Logger gets the warnings about options of the client that hurt a limiter, once
+// each. The default is slog.Default().
+func Logger(l *slog.Logger) Option {
+	return func(o *options) {
+		if l != nil {
+			o.log = l
+		}
+	}
+}
+
+// New returns a store over a client of go-redis: a *redis.Client to a single
+// server or by Sentinel, a *redis.ClusterClient or a *redis.Ring. The client stays
+// the caller's, who closes it after the store.
+//
+// Whatever the options of the client, a call waits no longer than its budget, and
+// no script is sent twice but for NOSCRIPT, which says that it has not run. New
+// warns about those that hurt in other ways, and refuses none; Open makes a client
+// that gives no warning. The error is a FieldError: the client is nil.
+func New(client Client, opts ...Option) (*Store, error) {
+	if isNil(client) {
+		return nil, &FieldError{Field: "client", Value: fmt.Sprintf("%v", client), Problem: "there is none", Remedy: "pass a *redis.Client, *redis.ClusterClient or *redis.Ring, or use Open"}
+	}
+	o := options{prefix: "slidegate", log: slog.Default()}
+	for _, set := range opts {
+		if set != nil {
+			set(&o)
+		}
+	}
+	s := &Store{client: client, log: o.log, prefix: string(appendEscaped(nil, o.prefix))}
+	if s.prefix != "" {
+		s.prefix += ":"
+	}
+	switch client.(type) {
+	case *redis.ClusterClient:
+		s.apart.Store(true)
+	case *redis.Ring:
+		s.ring = true
+	}
+	for _, w := range warnings(client) {
+		s.log.Warn("slidegate: an option of the Redis client hurts a limiter",
+			"option", w.Option, "value", w.Value, "problem", w.Problem, "remedy", w.Remedy)
+	}
+	return s, nil
+}
+
+// isNil reports whether the client is nil, or a nil pointer of go-redis.
+func isNil(client Client) bool {
+	switch c := client.(type) {
+	case nil:
+		return true
+	case *redis.Client:
+		return c == nil
+	case *redis.ClusterClient:
+		return c == nil
+	case *redis.Ring:
+		return c == nil
+	}
+	return false
+}
+
+// KeepsBudget says that no call waits longer than its budget.
+func (s *Store) KeepsBudget() bool { return true }
+
+// Do has Redis answer the call: see core.Store. It returns after Call.Budget at
+// the latest, if that is above zero, and when ctx ends, whatever the client is
+// doing: the command goes on in a goroutine of its own, until the client gives it
+// up, and may still be counted. Units of a reservation that comes too late are
+// given back.
+//
+// It costs one round trip. Where limits count different keys in a cluster, it
+// costs one to look at all of them in parallel; if all would pass, one for each
+// key in turn to reserve, and one to commit.
+//
+// Errors: core.ErrClosed, that of ctx, context.DeadlineExceeded for the budget,
+// errors.ErrUnsupported, ErrKeysApart, and those of go-redis. Errors of a script
+// that found something under its keys that it had not written begin with
+// "SLIDEGATE", or are Redis's WRONGTYPE; Reset clears both.
+func (s *Store) Do(ctx context.Context, c *core.Call) error {
+	switch {
+	case s.closed.Load():
+		return core.ErrClosed
+	case c.Op > core.OpReset:
+		return fmt.Errorf("slidegate: redisstore: operation %s: %w", c.Op, errors.ErrUnsupported)
+	case len(c.Parts) == 0:
+		return nil
+	case s.ring && !together(c.Parts):
+		return ErrKeysApart
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	return s.fly(ctx, c)
+}
+
+// ask has one script answer calls that ask the same of the same counters.
+func (s *Store) ask(ctx context.Context, q *question, calls ...*core.Call) error {
+	q.put(s.prefix, calls...)
+	reply, err := q.script.run(ctx, s.client, q.keys, q.args)
+	if err != nil {
+		return err
+	}
+	return read(reply, calls...)
+}
+
+// answer has Redis answer the call, in as many scripts as that needs.
+func (s *Store) answer(ctx context.Context, q *question, c *core.Call) error {
+	if together(c.Parts) {
+		return s.ask(ctx, q, c)
+	}
+	if !s.apart.Load() {
+		err := s.ask(ctx, q, c)
+		if !redis.HasErrorPrefix(err, "CROSSSLOT") {
+			return err
+		}
+		// Refused before it ran. Something in front of Redis divides the keys.
+		s.apart.Store(true)
+	}
+	return s.answerApart(ctx, c)
+}
+
+// Close has all further calls return core.ErrClosed, and closes the client if Open
+// made it. The counts stay in Redis. Calls under way end as their budgets and the
+// client let them.
+func (s *Store) Close() error {
+	if s.closed.Swap(true) || s.owned == nil {
+		return nil
+	}
+	if err := s.owned.Close(); err != nil {
+		return fmt.Errorf("slidegate: close the Redis client: %w", err)
+	}
+	return nil
+}
