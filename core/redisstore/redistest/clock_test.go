@@ -34,7 +34,7 @@ func TestTimeOfTheServerMovesByTheSteps(t *testing.T) {
 	checkTime(t, s, 0)
 	var sum time.Duration
 	for _, d := range []time.Duration{
-		time.Microsecond, -2 * time.Microsecond, 999999 * time.Microsecond, 1500 * time.Millisecond,
+		time.Microsecond, -2 * time.Microsecond, -999998 * time.Microsecond, 1999998 * time.Microsecond, 1500 * time.Millisecond,
 		-3700 * time.Millisecond, time.Hour, -48 * time.Hour, 400 * 24 * time.Hour,
 	} {
 		sum += d
