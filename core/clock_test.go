@@ -2,6 +2,7 @@ package core_test
 
 import (
 	"context"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -13,19 +14,45 @@ import (
 // start is the instant at which hand clocks start: a whole minute.
 const start = core.Instant(1_699_999_980_000_000)
 
-// handClock is a clock that moves only when a test moves it.
-type handClock struct{ micros atomic.Int64 }
+// handClock is a clock that moves only when a test moves it, and tells those who
+// follow it by how much.
+type handClock struct {
+	micros    atomic.Int64
+	moves     sync.Mutex // so that those who follow it see its moves in order
+	followers []func(by time.Duration)
+}
 
 func newHandClock() *handClock {
 	c := &handClock{}
-	c.set(start)
+	c.micros.Store(int64(start))
 	return c
 }
 
-func (c *handClock) now() time.Time          { return time.UnixMicro(c.micros.Load()) }
-func (c *handClock) set(t core.Instant)      { c.micros.Store(int64(t)) }
-func (c *handClock) at(d time.Duration)      { c.set(start.Add(d)) }
-func (c *handClock) advance(d time.Duration) { c.micros.Add(d.Microseconds()) }
+func (c *handClock) now() time.Time        { return time.UnixMicro(c.micros.Load()) }
+func (c *handClock) instant() core.Instant { return core.Instant(c.micros.Load()) }
+func (c *handClock) at(d time.Duration)    { c.set(start.Add(d)) }
+func (c *handClock) set(t core.Instant)    { c.move(func(core.Instant) core.Instant { return t }) }
+func (c *handClock) advance(d time.Duration) {
+	c.move(func(t core.Instant) core.Instant { return t.Add(d) })
+}
+
+func (c *handClock) move(to func(core.Instant) core.Instant) {
+	c.moves.Lock()
+	defer c.moves.Unlock()
+	from := c.instant()
+	c.micros.Store(int64(to(from)))
+	for _, moved := range c.followers {
+		moved(c.instant().Sub(from))
+	}
+}
+
+// follow has moved called after each move of the clock, and once now.
+func (c *handClock) follow(moved func(by time.Duration)) {
+	c.moves.Lock()
+	defer c.moves.Unlock()
+	c.followers = append(c.followers, moved)
+	moved(0)
+}
 
 // memoryOn returns a store that reads the clock.
 func memoryOn(t testing.TB, c *handClock) *core.Memory {
@@ -52,7 +79,14 @@ func limiterWith(t testing.TB, cfg core.Config) *core.Limiter {
 // limiterOn returns a limiter with a store of its own that reads the clock.
 func limiterOn(t testing.TB, c *handClock, limits ...core.Limit) *core.Limiter {
 	t.Helper()
-	return limiterWith(t, core.Config{Name: "test", Limits: limits, Store: memoryOn(t, c)})
+	return limiterAt(t, memoryOn(t, c), limits...)
+}
+
+// limiterAt returns a limiter that counts in the store, and waits for it even on a
+// busy machine.
+func limiterAt(t testing.TB, s core.Store, limits ...core.Limit) *core.Limiter {
+	t.Helper()
+	return limiterWith(t, core.Config{Name: "test", Limits: limits, Store: s, Budget: 10 * time.Second})
 }
 
 // someone is a key for tests in which it does not matter who is counted.

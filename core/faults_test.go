@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -12,7 +13,8 @@ import (
 	"github.com/slidegate/slidegate/keyfunc"
 )
 
-// The tests of this file are named for faults that rate limiters have had.
+// The tests of this file are named for faults that rate limiters have had. They run
+// on every kind of store that a fault could come back on.
 
 // wantWait fails the test unless d is a refusal whose wait is the exact one, or
 // up to a slot longer.
@@ -24,11 +26,11 @@ func wantWait(t *testing.T, what string, limit core.Limit, d core.Decision, exac
 }
 
 func TestSameInstantRequestsAreEachCounted(t *testing.T) {
-	eachAlgorithm(t, func(t *testing.T, as func(core.Limit) core.Limit) {
+	eachStoreAndAlgorithm(t, func(t *testing.T, in backend, as func(core.Limit) core.Limit) {
 		for _, callers := range []int{1, 100} {
 			limit := as(core.PerMinute(5))
-			cfg := core.Config{Name: "test", Limits: []core.Limit{limit}, Store: memoryOn(t, newHandClock())}
-			limiters := []*core.Limiter{limiterWith(t, cfg), limiterWith(t, cfg)}
+			s := in.store(t, newHandClock())
+			limiters := []*core.Limiter{limiterAt(t, s, limit), limiterAt(t, another(t, s), limit)}
 			remaining := make(chan int64, 100)
 			together(callers, func(caller int) {
 				for i := range 100 / callers {
@@ -53,11 +55,33 @@ func TestSameInstantRequestsAreEachCounted(t *testing.T) {
 	})
 }
 
+func TestSameInstantCostsAreEachCountedInFull(t *testing.T) {
+	eachStoreAndAlgorithm(t, func(t *testing.T, in backend, as func(core.Limit) core.Limit) {
+		c := newHandClock()
+		limit := as(core.PerMinute(20))
+		s := in.store(t, c)
+		limiters := []*core.Limiter{limiterAt(t, s, limit), limiterAt(t, another(t, s), limit)}
+		for _, at := range []time.Duration{0, time.Microsecond} { // another instant, or the same slot
+			c.at(at)
+			for i, cost := range []int64{2, 3, 2, 3} {
+				if d := allow(t, limiters[i%2], cost); !d.Allowed {
+					t.Errorf("cost %d: %+v", cost, d.Shown())
+				}
+			}
+		}
+		wantUsed(t, limiters[0], 20)
+		c.at(time.Second)
+		wantWait(t, "one more", limit, allow(t, limiters[1], 1), 59*time.Second)
+		c.at(time.Minute + time.Microsecond + slotOf(limit))
+		wantUsed(t, limiters[0], 0)
+	})
+}
+
 func TestExpiredUnitsLeaveTheStore(t *testing.T) {
-	eachAlgorithm(t, func(t *testing.T, as func(core.Limit) core.Limit) {
+	eachStoreAndAlgorithm(t, func(t *testing.T, in backend, as func(core.Limit) core.Limit) {
 		c := newHandClock()
 		limit := as(core.PerSecond(3))
-		l := limiterOn(t, c, limit)
+		l := limiterAt(t, in.store(t, c), limit)
 		for range 50 {
 			for want := int64(2); want >= 0; want-- {
 				if d := allow(t, l, 1); !d.Allowed || d.Shown().Remaining() != want {
@@ -70,50 +94,10 @@ func TestExpiredUnitsLeaveTheStore(t *testing.T) {
 	})
 }
 
-func TestAUnitAgedExactlyOneWindowNoLongerCounts(t *testing.T) {
-	const ms = time.Millisecond
-	run := func(limit core.Limit, calls []struct {
-		at   time.Duration
-		want outcome
-	}) {
-		t.Helper()
-		c := newHandClock()
-		l := limiterOn(t, c, limit)
-		for i, call := range calls {
-			c.at(call.at)
-			if got := outcomeOf(allow(t, l, 1)); got != call.want {
-				t.Errorf("%v, call %d at %v: %+v, want %+v", limit, i, call.at, got, call.want)
-			}
-		}
-	}
-	type calls = []struct {
-		at   time.Duration
-		want outcome
-	}
-	run(core.Per(1, 10*time.Second), calls{
-		{0, outcome{true, 0, 0}},
-		{9999 * ms, outcome{false, 0, ms}},
-		{10 * time.Second, outcome{true, 0, 0}},
-	})
-	run(core.PerSecond(3), calls{
-		{0, outcome{true, 2, 0}}, {0, outcome{true, 1, 0}}, {0, outcome{true, 0, 0}},
-		{999 * ms, outcome{false, 0, ms}},
-		{1000 * ms, outcome{true, 2, 0}}, {1000 * ms, outcome{true, 1, 0}}, {1000 * ms, outcome{true, 0, 0}},
-		{1000 * ms, outcome{false, 0, 1000 * ms}},
-	})
-	// By slots: the end of the unit's slot and n slots more.
-	run(core.PerSecond(1).Slotted(10), calls{
-		{50 * ms, outcome{true, 0, 0}},
-		{1100*ms - time.Microsecond, outcome{false, 0, time.Microsecond}},
-		{1100 * ms, outcome{true, 0, 0}},
-		{1199 * ms, outcome{false, 0, 1001 * ms}},
-	})
-}
-
 func TestACostCountsInFullNotAsOneCall(t *testing.T) {
-	eachAlgorithm(t, func(t *testing.T, as func(core.Limit) core.Limit) {
+	eachStoreAndAlgorithm(t, func(t *testing.T, in backend, as func(core.Limit) core.Limit) {
 		limit := as(core.PerMinute(10))
-		l := limiterOn(t, newHandClock(), limit)
+		l := limiterAt(t, in.store(t, newHandClock()), limit)
 		for _, call := range []struct {
 			cost      int64
 			allowed   bool
@@ -127,10 +111,10 @@ func TestACostCountsInFullNotAsOneCall(t *testing.T) {
 }
 
 func TestTheWaitOfACostCountsAllUnitsThatMustLeave(t *testing.T) {
-	eachAlgorithm(t, func(t *testing.T, as func(core.Limit) core.Limit) {
+	eachStoreAndAlgorithm(t, func(t *testing.T, in backend, as func(core.Limit) core.Limit) {
 		c := newHandClock()
 		limit := as(core.PerMinute(10))
-		l := limiterOn(t, c, limit)
+		l := limiterAt(t, in.store(t, c), limit)
 		for _, call := range []struct {
 			at   time.Duration
 			cost int64
@@ -146,8 +130,8 @@ func TestTheWaitOfACostCountsAllUnitsThatMustLeave(t *testing.T) {
 }
 
 func TestANegativeCostHandsNothingBack(t *testing.T) {
-	eachAlgorithm(t, func(t *testing.T, as func(core.Limit) core.Limit) {
-		l := limiterOn(t, newHandClock(), as(core.PerMinute(10)))
+	eachStoreAndAlgorithm(t, func(t *testing.T, in backend, as func(core.Limit) core.Limit) {
+		l := limiterAt(t, in.store(t, newHandClock()), as(core.PerMinute(10)))
 		allow(t, l, 10)
 		for _, cost := range []int64{-5, -1, 0, -1 << 63} {
 			_, err := l.AllowN(context.Background(), someone, cost)
@@ -161,10 +145,10 @@ func TestANegativeCostHandsNothingBack(t *testing.T) {
 }
 
 func TestTheWaitIsNotTheWholeWindow(t *testing.T) {
-	eachAlgorithm(t, func(t *testing.T, as func(core.Limit) core.Limit) {
+	eachStoreAndAlgorithm(t, func(t *testing.T, in backend, as func(core.Limit) core.Limit) {
 		c := newHandClock()
 		limit := as(core.PerMinute(10))
-		l := limiterOn(t, c, limit)
+		l := limiterAt(t, in.store(t, c), limit)
 		for i := range 10 {
 			c.at(time.Duration(2*i) * time.Second)
 			allow(t, l, 1)
@@ -179,10 +163,10 @@ func TestTheWaitIsNotTheWholeWindow(t *testing.T) {
 }
 
 func TestRefusalsDoNotCountAndDoNotProlongThemselves(t *testing.T) {
-	eachAlgorithm(t, func(t *testing.T, as func(core.Limit) core.Limit) {
+	eachStoreAndAlgorithm(t, func(t *testing.T, in backend, as func(core.Limit) core.Limit) {
 		c := newHandClock()
 		limit := as(core.PerMinute(5))
-		l := limiterOn(t, c, limit)
+		l := limiterAt(t, in.store(t, c), limit)
 		for i := range 25 {
 			if d := allow(t, l, 1); d.Allowed != (i < 5) {
 				t.Errorf("call %d: %v", i, d.Allowed)
@@ -203,11 +187,11 @@ func TestRefusalsDoNotCountAndDoNotProlongThemselves(t *testing.T) {
 }
 
 func TestARaisedLimitIsNotEatenUpByEarlierRefusals(t *testing.T) {
-	eachAlgorithm(t, func(t *testing.T, as func(core.Limit) core.Limit) {
+	eachStoreAndAlgorithm(t, func(t *testing.T, in backend, as func(core.Limit) core.Limit) {
 		c := newHandClock()
-		m := memoryOn(t, c)
+		s := in.store(t, c)
 		build := func(n int64) *core.Limiter {
-			return limiterWith(t, core.Config{Name: "api", Limits: []core.Limit{as(core.PerMinute(n))}, Store: m})
+			return limiterAt(t, s, as(core.PerMinute(n)))
 		}
 		low := build(5)
 		for range 25 {
@@ -225,14 +209,14 @@ func TestARaisedLimitIsNotEatenUpByEarlierRefusals(t *testing.T) {
 }
 
 func TestWhatOneLimitRefusesIsNotChargedToAnother(t *testing.T) {
-	eachAlgorithm(t, func(t *testing.T, as func(core.Limit) core.Limit) {
+	eachStoreAndAlgorithm(t, func(t *testing.T, in backend, as func(core.Limit) core.Limit) {
 		small := as(core.PerMinute(2).Named("b"))
 		for _, limits := range [][]core.Limit{
 			{as(core.PerMinute(10).Named("a")), small},
 			{small, as(core.PerMinute(10).Named("a"))},
 		} {
 			c := newHandClock()
-			l := limiterOn(t, c, limits...)
+			l := limiterAt(t, in.store(t, c), limits...)
 			for i := range 5 {
 				c.at(time.Duration(i) * time.Second)
 				d := allow(t, l, 1)
@@ -253,50 +237,8 @@ func TestWhatOneLimitRefusesIsNotChargedToAnother(t *testing.T) {
 	})
 }
 
-func TestWindowsThatAreNoWholeSeconds(t *testing.T) {
-	for _, w := range []time.Duration{
-		time.Millisecond, 10 * time.Millisecond, 100 * time.Millisecond, 300 * time.Millisecond, 999 * time.Millisecond,
-		1001 * time.Millisecond, 1500 * time.Millisecond, 1234567 * time.Microsecond, 366 * 24 * time.Hour,
-	} {
-		t.Run(w.String(), func(t *testing.T) {
-			eachAlgorithm(t, func(t *testing.T, as func(core.Limit) core.Limit) {
-				c := newHandClock()
-				limit := as(core.Per(5, w))
-				l := limiterOn(t, c, limit)
-				for range 3 {
-					for want := int64(4); want >= 0; want-- {
-						if d := allow(t, l, 1); !d.Allowed || d.Shown().Remaining() != want {
-							t.Fatalf("%v, %d remaining, want %d", d.Allowed, d.Shown().Remaining(), want)
-						}
-					}
-					d := allow(t, l, 1)
-					wantWait(t, "the sixth", limit, d, w)
-					c.advance(w - time.Microsecond)
-					if d := allow(t, l, 1); d.Allowed {
-						t.Fatal("admitted before a window had passed")
-					}
-					c.advance(time.Microsecond + slotOf(limit))
-				}
-			})
-		})
-	}
-}
-
-func TestASteadyCallerWithinTheLimitIsNeverRefused(t *testing.T) {
-	eachAlgorithm(t, func(t *testing.T, as func(core.Limit) core.Limit) {
-		c := newHandClock()
-		l := limiterOn(t, c, as(core.Per(5, 10*time.Second)))
-		for i := range 1000 {
-			if d := allow(t, l, 1); !d.Allowed {
-				t.Fatalf("call %d: %+v", i, d.Shown())
-			}
-			c.advance(9 * time.Second)
-		}
-	})
-}
-
 func TestUnitsGivenBackTooLateDoNotLowerTheCount(t *testing.T) {
-	eachAlgorithm(t, func(t *testing.T, as func(core.Limit) core.Limit) {
+	eachStoreAndAlgorithm(t, func(t *testing.T, in backend, as func(core.Limit) core.Limit) {
 		ctx := context.Background()
 		for name, end := range map[string]func(*core.Reservation) error{
 			"cancel":       func(r *core.Reservation) error { return r.Cancel(ctx) },
@@ -304,7 +246,7 @@ func TestUnitsGivenBackTooLateDoNotLowerTheCount(t *testing.T) {
 		} {
 			for _, between := range []int64{0, 2} {
 				c := newHandClock()
-				l := limiterOn(t, c, as(core.PerMinute(3)))
+				l := limiterAt(t, in.store(t, c), as(core.PerMinute(3)))
 				r := reserve(t, l, 1)
 				c.advance(61 * time.Second)
 				if between > 0 {
@@ -326,86 +268,12 @@ func TestUnitsGivenBackTooLateDoNotLowerTheCount(t *testing.T) {
 	})
 }
 
-func TestABurstAcrossAWindowsEdgeDoesNotDouble(t *testing.T) {
-	eachAlgorithm(t, func(t *testing.T, as func(core.Limit) core.Limit) {
-		limit := as(core.PerMinute(10))
-		for _, test := range []struct {
-			first, second time.Duration
-			early         int64
-		}{
-			{58_700 * time.Millisecond, 60_200 * time.Millisecond, 10},
-			{59 * time.Second, 61 * time.Second, 9},
-			{59_999_999 * time.Microsecond, 60 * time.Second, 10},
-			{time.Second, 60 * time.Second, 10},
-		} {
-			c := newHandClock()
-			l := limiterOn(t, c, limit)
-			c.at(test.first)
-			admitted := int64(0)
-			for range test.early {
-				if d := allow(t, l, 1); d.Allowed {
-					admitted++
-				}
-			}
-			c.at(test.second)
-			for range 10 {
-				d := allow(t, l, 1)
-				if d.Allowed {
-					admitted++
-					continue
-				}
-				wantWait(t, "after the edge", limit, d, test.first+time.Minute-test.second)
-			}
-			if admitted != 10 {
-				t.Errorf("%v and %v: %d were admitted", test.first, test.second, admitted)
-			}
-		}
-	})
-}
-
-func TestNoSlotIsForgottenBeforeItsLastUnitMayGo(t *testing.T) {
-	limit := core.PerMinute(100).Slotted(6) // slots of 10 s
-	for _, first := range []time.Duration{0, time.Second, 9_999_999 * time.Microsecond, 10 * time.Second} {
-		c := newHandClock()
-		l := limiterOn(t, c, limit)
-		c.at(first)
-		allow(t, l, 100)
-		leaves := first.Truncate(10*time.Second) + 70*time.Second
-		for at := first; at < leaves; at += 333 * time.Millisecond {
-			c.at(at)
-			if got := used(t, l); got != 100 {
-				t.Fatalf("units of %v: %d count at %v", first, got, at)
-			}
-		}
-		c.at(leaves - time.Microsecond)
-		wantUsed(t, l, 100)
-		c.at(leaves)
-		wantUsed(t, l, 0)
-	}
-}
-
-func TestUnitsOfLongAgoDoNotComeBack(t *testing.T) {
-	eachAlgorithm(t, func(t *testing.T, as func(core.Limit) core.Limit) {
-		limit := as(core.Per(5, 10*time.Second)) // slots of 1 s
-		for _, idle := range []time.Duration{11, 12, 20, 21, 22, 34, 100, 110, 1000, 100_000_000} {
-			c := newHandClock()
-			l := limiterOn(t, c, limit)
-			c.at(time.Second)
-			allow(t, l, 5)
-			c.advance(idle * time.Second)
-			if d := allow(t, l, 1); !d.Allowed || d.Shown().Remaining() != 4 {
-				t.Errorf("%v idle: %v, %d remaining", idle*time.Second, d.Allowed, d.Shown().Remaining())
-			}
-		}
-	})
-}
-
 func TestWhatRemainsIsAdmittedAndNoMore(t *testing.T) {
-	eachAlgorithm(t, func(t *testing.T, as func(core.Limit) core.Limit) {
+	eachStoreAndAlgorithm(t, func(t *testing.T, in backend, as func(core.Limit) core.Limit) {
 		c := newHandClock()
-		l := limiterOn(t, c, as(core.PerMinute(100)), as(core.PerSecond(30)))
+		l := limiterAt(t, in.store(t, c), as(core.PerMinute(100)), as(core.PerSecond(30)))
 		random := rand.New(rand.NewPCG(4, 5))
-		for range 500 {
+		for range in.calls(500) {
 			c.advance(time.Duration(random.IntN(3_000_000)) * time.Microsecond)
 			d := allow(t, l, 1+random.Int64N(20))
 			if random.IntN(10) > 0 {
@@ -428,85 +296,6 @@ func TestWhatRemainsIsAdmittedAndNoMore(t *testing.T) {
 	})
 }
 
-func TestAClockSetBackNeitherBlocksNorFreesAnyone(t *testing.T) {
-	c := newHandClock()
-	l := limiterOn(t, c, core.Per(3, 10*time.Second))
-	// When the clock reads 50 s, the key's time goes on from 102 s.
-	for _, call := range []struct {
-		at   time.Duration
-		want outcome
-	}{
-		{100_000, outcome{true, 2, 0}},
-		{101_000, outcome{true, 1, 0}},
-		{102_000, outcome{true, 0, 0}},
-		{50_000, outcome{false, 0, 8 * time.Second}},
-		{57_999, outcome{false, 0, time.Millisecond}},
-		{58_000, outcome{true, 0, 0}},
-		{58_999, outcome{false, 0, time.Millisecond}},
-		{59_000, outcome{true, 0, 0}},
-	} {
-		c.at(call.at * time.Millisecond)
-		if got := outcomeOf(allow(t, l, 1)); got != call.want {
-			t.Errorf("at %v: %+v, want %+v", call.at*time.Millisecond, got, call.want)
-		}
-	}
-}
-
-func TestAnHourForwardAndBackBlocksNobodyLongerThanAWindow(t *testing.T) {
-	eachAlgorithm(t, func(t *testing.T, as func(core.Limit) core.Limit) {
-		c := newHandClock()
-		limit := as(core.Per(3, 10*time.Second))
-		l := limiterOn(t, c, limit)
-		allow(t, l, 1)
-		c.at(time.Hour)
-		allow(t, l, 3)
-		c.at(time.Second)
-		wantWait(t, "set back", limit, allow(t, l, 1), 10*time.Second)
-		c.advance(10*time.Second - time.Microsecond)
-		if d := allow(t, l, 1); d.Allowed {
-			t.Error("setting the clock back has freed units")
-		}
-		c.advance(time.Microsecond + slotOf(limit))
-		if d := allow(t, l, 3); !d.Allowed {
-			t.Errorf("a window later: %+v", d.Shown())
-		}
-	})
-}
-
-func TestAClockThatJitters(t *testing.T) {
-	eachAlgorithm(t, func(t *testing.T, as func(core.Limit) core.Limit) {
-		c := newHandClock()
-		limit := as(core.PerSecond(10))
-		l := limiterOn(t, c, limit)
-		random := rand.New(rand.NewPCG(6, 7))
-		var admitted []core.Instant
-		last := core.Instant(0)
-		for i := range 10_000 {
-			c.advance(time.Duration(random.IntN(30_000)-14_000) * time.Microsecond)
-			if i%1000 == 999 {
-				c.advance(-time.Hour)
-			}
-			d := allow(t, l, 1)
-			wait := d.RetryAfter()
-			if d.At() < last && d.Allowed || wait < 0 || wait > time.Second+slotOf(limit) || d.Allowed == (wait > 0) {
-				t.Fatalf("call %d: at %d after %d, wait %v", i, d.At(), last, wait)
-			}
-			if d.Allowed {
-				last = d.At()
-				admitted = append(admitted, d.At())
-			}
-		}
-		for i := 10; i < len(admitted); i++ {
-			if admitted[i].Sub(admitted[i-10]) < time.Second {
-				t.Fatalf("eleven units within %v", admitted[i].Sub(admitted[i-10]))
-			}
-		}
-		if len(admitted) < 60 { // the clock goes on by a millisecond per call: 10 s
-			t.Errorf("only %d were admitted", len(admitted))
-		}
-	})
-}
-
 func TestLimitsThatAreNoneAreRefusedWhenMade(t *testing.T) {
 	for _, n := range []int64{0, -1, -1 << 63} {
 		for name, l := range map[string]core.Limit{
@@ -524,11 +313,11 @@ func TestLimitsThatAreNoneAreRefusedWhenMade(t *testing.T) {
 }
 
 func TestRemainingIsNeverNegative(t *testing.T) {
-	eachAlgorithm(t, func(t *testing.T, as func(core.Limit) core.Limit) {
+	eachStoreAndAlgorithm(t, func(t *testing.T, in backend, as func(core.Limit) core.Limit) {
 		c := newHandClock()
-		m := memoryOn(t, c)
+		s := in.store(t, c)
 		build := func(n int64) *core.Limiter {
-			return limiterWith(t, core.Config{Name: "api", Limits: []core.Limit{as(core.PerMinute(n))}, Store: m})
+			return limiterAt(t, s, as(core.PerMinute(n)))
 		}
 		l := build(5)
 		for i, want := range []int64{4, 3, 2, 1, 0, 0, 0} {
@@ -544,6 +333,7 @@ func TestRemainingIsNeverNegative(t *testing.T) {
 	})
 }
 
+// Only memory has a number of keys that it must not exceed.
 func TestAFloodOfKeysDoesNotFreeABlockedOne(t *testing.T) {
 	eachAlgorithm(t, func(t *testing.T, as func(core.Limit) core.Limit) {
 		c := newHandClock()
@@ -566,6 +356,7 @@ func TestAFloodOfKeysDoesNotFreeABlockedOne(t *testing.T) {
 	})
 }
 
+// Redis drops idle keys by their TTL, which tests of their own look at.
 func TestIdleKeysDoNotPileUp(t *testing.T) {
 	eachAlgorithm(t, func(t *testing.T, as func(core.Limit) core.Limit) {
 		c := newHandClock()
@@ -583,11 +374,11 @@ func TestIdleKeysDoNotPileUp(t *testing.T) {
 }
 
 func TestTwoPeriodsOnOneStoreCountApart(t *testing.T) {
-	eachAlgorithm(t, func(t *testing.T, as func(core.Limit) core.Limit) {
+	eachStoreAndAlgorithm(t, func(t *testing.T, in backend, as func(core.Limit) core.Limit) {
 		c := newHandClock()
-		m := memoryOn(t, c)
+		s := in.store(t, c)
 		build := func(limits ...core.Limit) *core.Limiter {
-			return limiterWith(t, core.Config{Name: "api", Limits: limits, Store: m})
+			return limiterAt(t, s, limits...)
 		}
 		a, b := build(as(core.PerMinute(10))), build(as(core.PerHour(30)))
 		for range 10 {
@@ -612,11 +403,11 @@ func TestTwoPeriodsOnOneStoreCountApart(t *testing.T) {
 }
 
 func TestAShortWindowDoesNotTrimTheUnitsOfALongOneOfTheSameName(t *testing.T) {
-	eachAlgorithm(t, func(t *testing.T, as func(core.Limit) core.Limit) {
+	eachStoreAndAlgorithm(t, func(t *testing.T, in backend, as func(core.Limit) core.Limit) {
 		c := newHandClock()
-		m := memoryOn(t, c)
+		s := in.store(t, c)
 		build := func(limit core.Limit) *core.Limiter {
-			return limiterWith(t, core.Config{Name: "api", Limits: []core.Limit{as(limit).Named("quota")}, Store: m})
+			return limiterAt(t, s, as(limit).Named("quota"))
 		}
 		long, short := build(core.PerMinute(10)), build(core.PerSecond(3))
 		allow(t, long, 5)
@@ -632,11 +423,11 @@ func TestAShortWindowDoesNotTrimTheUnitsOfALongOneOfTheSameName(t *testing.T) {
 }
 
 func TestAChangedLimitKeepsItsCountsAndAChangedWindowStartsAnew(t *testing.T) {
-	eachAlgorithm(t, func(t *testing.T, as func(core.Limit) core.Limit) {
+	eachStoreAndAlgorithm(t, func(t *testing.T, in backend, as func(core.Limit) core.Limit) {
 		c := newHandClock()
-		m := memoryOn(t, c)
+		s := in.store(t, c)
 		build := func(limit core.Limit) *core.Limiter {
-			return limiterWith(t, core.Config{Name: "api", Limits: []core.Limit{as(limit).Named("quota")}, Store: m})
+			return limiterAt(t, s, as(limit).Named("quota"))
 		}
 		allow(t, build(core.PerMinute(10)), 6)
 		c.advance(time.Second)
@@ -651,6 +442,150 @@ func TestAChangedLimitKeepsItsCountsAndAChangedWindowStartsAnew(t *testing.T) {
 		c.advance(2 * time.Minute)
 		if left := peekState(t, lowered).Remaining(); left != 8 {
 			t.Errorf("the old window, later: %d remaining", left)
+		}
+	})
+}
+
+func TestConcurrentCostsDoNotOvershoot(t *testing.T) {
+	eachStoreAndAlgorithm(t, func(t *testing.T, in backend, as func(core.Limit) core.Limit) {
+		s := in.store(t, newHandClock())
+		limit := as(core.PerMinute(25))
+		limiters := []*core.Limiter{limiterAt(t, s, limit), limiterAt(t, another(t, s), limit)}
+		for round := range in.calls(20) {
+			for _, costs := range [][]int64{{1}, {2, 3}, {1, 7, 30}} {
+				key := keyfunc.User(fmt.Sprint(round, costs))
+				var units atomic.Int64
+				together(50, func(i int) {
+					cost := costs[i%len(costs)]
+					if d := allowKey(t, limiters[i/len(costs)%2], key, cost); d.Allowed {
+						units.Add(cost)
+					}
+				})
+				// What does not fit is less than the smallest cost.
+				if got := units.Load(); got > 25 || got <= 25-costs[0] {
+					t.Fatalf("costs %v: %d units were admitted", costs, got)
+				}
+			}
+		}
+	})
+}
+
+func TestUnitsGivenBackTwiceCountOnce(t *testing.T) {
+	eachStoreAndAlgorithm(t, func(t *testing.T, in backend, as func(core.Limit) core.Limit) {
+		ctx := context.Background()
+		l := limiterAt(t, in.store(t, newHandClock()), as(core.PerMinute(6)))
+		first, second := reserve(t, l, 2), reserve(t, l, 3)
+		allow(t, l, 1)
+		if err := first.Cancel(ctx); err != nil {
+			t.Error(err)
+		}
+		for name, again := range map[string]error{
+			"cancel": first.Cancel(ctx), "correct": first.Correct(ctx, 0), "commit": first.Commit(ctx),
+		} {
+			if !errors.Is(again, core.ErrEnded) {
+				t.Errorf("%s: %v", name, again)
+			}
+		}
+		wantUsed(t, l, 4)
+		if err := second.Correct(ctx, 1); err != nil {
+			t.Error(err)
+		}
+		wantUsed(t, l, 2)
+		for want := int64(3); want >= 0; want-- {
+			if d := allow(t, l, 1); !d.Allowed || d.Shown().Remaining() != want {
+				t.Errorf("%v, %d remaining, want %d", d.Allowed, d.Shown().Remaining(), want)
+			}
+		}
+		if d := allow(t, l, 1); d.Allowed {
+			t.Error("one unit too many")
+		}
+	})
+}
+
+func TestUnitsGivenBackAreExactlyThoseOfTheFailedCalls(t *testing.T) {
+	eachStoreAndAlgorithm(t, func(t *testing.T, in backend, as func(core.Limit) core.Limit) {
+		c := newHandClock()
+		limit := as(core.PerMinute(3))
+		l := limiterAt(t, in.store(t, c), limit)
+		for range 3 {
+			if err := reserve(t, l, 1).Cancel(context.Background()); err != nil {
+				t.Error(err)
+			}
+			c.advance(time.Second)
+		}
+		for range 3 {
+			if err := reserve(t, l, 1).Commit(context.Background()); err != nil {
+				t.Error(err)
+			}
+			c.advance(time.Second)
+		}
+		wantWait(t, "the seventh", limit, allow(t, l, 1), 57*time.Second)
+	})
+}
+
+func TestLimitsOnKeysOfTheirOwnAreChargedTogetherOrNotAtAll(t *testing.T) {
+	eachStoreAndAlgorithm(t, func(t *testing.T, in backend, as func(core.Limit) core.Limit) {
+		tenant := as(core.PerMinute(10).Named("tenant")).Key(keyfunc.ByIP())
+		mine := as(core.PerMinute(2).Named("mine"))
+		for _, limits := range [][]core.Limit{{tenant, mine}, {mine, tenant}} {
+			l := limiterAt(t, in.store(t, newHandClock()), limits...)
+			own := core.ForLimit("tenant", keyfunc.User("tenant"))
+			for i, user := range []string{"a", "a", "a", "b", "a", "b", "b", "c"} {
+				// The third of a user is refused.
+				if d := allowKey(t, l, keyfunc.User(user), 1, own); d.Allowed != (i != 2 && i != 4 && i != 6) {
+					t.Errorf("call %d of %s: %v", i, user, d.Allowed)
+				}
+			}
+			d, err := l.Peek(context.Background(), keyfunc.User("d"), own)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if s, _ := d.Limit("tenant"); s.Used != 5 {
+				t.Errorf("the tenant: %+v", s)
+			}
+			if s, _ := d.Limit("mine"); s.Used != 0 {
+				t.Errorf("a new user: %+v", s)
+			}
+		}
+	})
+}
+
+func TestLimitsOfOneNameThatCountInAnotherWayCountApart(t *testing.T) {
+	eachStore(t, func(t *testing.T, in backend) {
+		c := newHandClock()
+		s := in.store(t, c)
+		limit := core.PerMinute(5).Named("quota")
+		for round, l := range []core.Limit{limit, limit.Slotted(10), limit.Slotted(6), limit.Hybrid(10, 0.5), limit.Hybrid(6, 0.5)} {
+			l := limiterAt(t, s, l)
+			for want := int64(4); want >= 0; want-- {
+				if d := allow(t, l, 1); !d.Allowed || d.Shown().Remaining() != want {
+					t.Errorf("%d: %v, %d remaining, want %d", round, d.Allowed, d.Shown().Remaining(), want)
+				}
+			}
+		}
+		for _, name := range []string{"other", "test/quota", "quota"} {
+			l := limiterWith(t, core.Config{Name: name, Limits: []core.Limit{limit}, Store: s, Budget: 10 * time.Second})
+			if d := allow(t, l, 5); !d.Allowed {
+				t.Errorf("another limiter, %s: %+v", name, d.Shown())
+			}
+		}
+	})
+}
+
+func TestAResetForgetsAllAndFreesAtOnce(t *testing.T) {
+	eachStoreAndAlgorithm(t, func(t *testing.T, in backend, as func(core.Limit) core.Limit) {
+		l := limiterAt(t, in.store(t, newHandClock()), as(core.PerMinute(5)), as(core.PerHour(6)))
+		r := reserve(t, l, 2)
+		allow(t, l, 3)
+		if err := l.Reset(context.Background(), someone); err != nil {
+			t.Fatal(err)
+		}
+		wantUsed(t, l, 0)
+		if err := r.Cancel(context.Background()); !errors.Is(err, core.ErrLapsed) {
+			t.Errorf("the end of a reservation that was forgotten: %v", err)
+		}
+		if d := allow(t, l, 5); !d.Allowed || d.Shown().Remaining() > 1 {
+			t.Errorf("%+v", d.Shown())
 		}
 	})
 }

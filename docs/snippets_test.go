@@ -22,7 +22,8 @@ var imports = map[string]string{
 	"context": "context", "fmt": "fmt", "http": "net/http", "httptest": "net/http/httptest", "log": "log",
 	"netip": "net/netip", "slog": "log/slog", "testing": "testing", "time": "time",
 	"core": module + "/core", "keyfunc": module + "/keyfunc", "nethttp": module + "/nethttp",
-	"storetest": module + "/core/storetest",
+	"redisstore": module + "/core/redisstore",
+	"storetest":  module + "/core/storetest",
 }
 
 const module = "github.com/slidegate/slidegate"

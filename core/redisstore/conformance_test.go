@@ -1,6 +1,8 @@
 package redisstore_test
 
 import (
+	"os"
+	"strconv"
 	"testing"
 	"time"
 
@@ -18,8 +20,14 @@ func (s *stage) harness(client func(testing.TB) redisstore.Client) *storetest.Ha
 		Now:     s.Now,
 		Advance: s.advance,
 		Step:    s.move,
-		Checks:  20, Calls: 640, Filled: 200, MaxUsed: 1 << 51,
+		Checks:  traces(), Calls: 640, Filled: 200, MaxUsed: 1 << 51,
 	}
+}
+
+// traces is the number of random traces of each kind: more where somebody has time.
+func traces() int {
+	n, _ := strconv.Atoi(os.Getenv("SLIDEGATE_TRACES"))
+	return max(n, 20)
 }
 
 // live is the harness of a real server.

@@ -248,7 +248,7 @@ func TestTheSameSeedGivesTheSameReport(t *testing.T) {
 
 func TestTheCommittedPictureIsWhatTheProgramDraws(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "edge.svg")
-	if err := run([]string{"-picture", file}, io.Discard); err != nil {
+	if err := run(t.Context(), []string{"-picture", file}, io.Discard); err != nil {
 		t.Fatal(err)
 	}
 	drawn, err := os.ReadFile(file)
@@ -311,9 +311,11 @@ func TestWrongArgumentsAreToldAndHelpIsNoFailure(t *testing.T) {
 		{[]string{"-h"}, flag.ErrHelp.Error()},
 		{[]string{"extra"}, `unexpected argument "extra"`},
 		{[]string{"-seed", "x"}, "invalid value"},
+		{[]string{"-store", "disk"}, "-store disk"},
+		{[]string{"-redis", "127.0.0.1:6379"}, "-store redis"},
 		{[]string{"-picture", filepath.Join(t.TempDir(), "no", "such.svg")}, "no such file"},
 	} {
-		err := run(tt.args, io.Discard)
+		err := run(t.Context(), tt.args, io.Discard)
 		if err == nil || !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%v: error %v, want %q", tt.args, err, tt.want)
 		}

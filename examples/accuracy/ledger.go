@@ -14,6 +14,7 @@ type entry struct {
 type ledger struct {
 	window  core.Instant
 	entries []entry // in the order of their instants
+	kept    int     // entries left by the last cut
 }
 
 // used returns the units counted in (t-W-late, t]. Reservations that have not
@@ -52,12 +53,13 @@ func (l *ledger) fits(t core.Instant, cost, n int64) core.Instant {
 func (l *ledger) add(t core.Instant, units int64, ref int) {
 	// Nothing counts for longer than two windows. Cut off in large pieces, since
 	// each cut copies what is left.
-	if len(l.entries) >= 2048 {
+	if len(l.entries) >= max(2048, 2*l.kept) {
 		old := 0
 		for old < len(l.entries) && l.entries[old].at <= t-3*l.window {
 			old++
 		}
 		l.entries = append(l.entries[:0], l.entries[old:]...)
+		l.kept = len(l.entries)
 	}
 	l.entries = append(l.entries, entry{t, units, ref})
 }

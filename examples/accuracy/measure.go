@@ -14,6 +14,9 @@ type setting struct {
 	n       int64
 	window  core.Instant
 	windows int // length of a trace
+	// live says that the clock cannot be set: offers are judged by the instants at
+	// which they were decided.
+	live bool
 }
 
 func defaultSetting(seed uint64) setting {
@@ -28,6 +31,7 @@ type row struct {
 	late  core.Instant // how late a unit may leave
 	open  func() (subject, func() error, error)
 	plain bool // only plain traces
+	live  bool // see setting
 	cells []cell
 }
 
@@ -62,7 +66,7 @@ func gates(c setting, open opener) (rows []row) {
 }
 
 func gateRow(c setting, open opener, l core.Limit) row {
-	r := row{name: l.Algorithm().String(), limit: l, edge: c.window}
+	r := row{name: l.Algorithm().String(), limit: l, edge: c.window, live: c.live}
 	r.open = func() (subject, func() error, error) {
 		g, err := newGate(open, l)
 		if err != nil {
@@ -140,6 +144,9 @@ func play(c setting, t trace, offers []offer, s subject, late core.Instant) (cel
 		a, err := s.answer(o)
 		if err != nil {
 			return cell{}, err
+		}
+		if c.live {
+			o.clock = a.at
 		}
 		b, err := best.answer(o)
 		if err != nil {

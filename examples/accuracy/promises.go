@@ -45,13 +45,14 @@ func (r *row) brokenIn(c cell) (problems []string) {
 	return problems
 }
 
-// leastShare is the share of the ideal that is promised, 0 if none is.
+// leastShare is the share of the ideal that is promised, 0 if none is. Steady
+// offers on a live clock are not quite steady.
 func (r *row) leastShare(t trace) float64 {
 	slots := float64(r.limit.Slots())
 	switch {
 	case r.limit.Algorithm() == core.Exact:
 		return 1
-	case t.name == "steady 10x":
+	case t.name == "steady 10x" && !r.live:
 		return slots/(slots+1) - slack
 	default:
 		return 0

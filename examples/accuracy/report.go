@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"slices"
 	"time"
 )
 
@@ -15,8 +16,8 @@ func report(w io.Writer, c setting, limits, models []row, markdown bool) (broken
 		}
 		fmt.Fprintln(w)
 	}
-	worstTable(limits).print(w, markdown)
-	shareTable(limits).print(w, markdown)
+	worstTable(limits, traces()).print(w, markdown)
+	shareTable(limits, traces()).print(w, markdown)
 	contrastTable(models).print(w, markdown)
 	for i := range limits {
 		broken = append(broken, limits[i].broken()...)
@@ -41,15 +42,15 @@ func head(first string, traces []trace, more ...string) []string {
 	return append(cells, more...)
 }
 
-func worstTable(rows []row) *table {
-	t := &table{
-		title: "Units in the fullest window (t-W, t], divided by N:",
-		notes: []string{
+func worstTable(rows []row, under []trace) *table {
+	t := &table{title: "Units in the fullest window (t-W, t], divided by N:"}
+	if slices.ContainsFunc(under, func(tr trace) bool { return tr.upward }) {
+		t.notes = []string{
 			"* Costs corrected upward afterwards are counted even above N. Nothing is",
 			"  admitted until they are worked off.",
-		},
+		}
 	}
-	t.add(head("limit", traces())...)
+	t.add(head("limit", under)...)
 	for _, r := range rows {
 		cells := []string{r.name}
 		for _, c := range r.cells {
@@ -64,7 +65,7 @@ func worstTable(rows []row) *table {
 	return t
 }
 
-func shareTable(rows []row) *table {
+func shareTable(rows []row, under []trace) *table {
 	t := &table{
 		title: "Units admitted, in per cent of what an ideal log admits of the same offers; and\nhow much later than needed a refusal asks to come back, at most:",
 		notes: []string{
@@ -72,7 +73,7 @@ func shareTable(rows []row) *table {
 			"is refused early leaves room for others.",
 		},
 	}
-	t.add(head("limit", traces(), "late")...)
+	t.add(head("limit", under, "late")...)
 	for _, r := range rows {
 		cells, late := []string{r.name}, int64(0)
 		for _, c := range r.cells {
@@ -86,13 +87,7 @@ func shareTable(rows []row) *table {
 
 func contrastTable(rows []row) *table {
 	t := &table{title: "For contrast, models of other ways to count: units in the fullest window, divided by N:"}
-	var plain []trace
-	for _, tr := range traces() {
-		if tr.plain {
-			plain = append(plain, tr)
-		}
-	}
-	t.add(head("model", plain, "worst")...)
+	t.add(head("model", plainTraces(), "worst")...)
 	for _, r := range rows {
 		cells, worst := []string{r.name}, 0.0
 		for _, c := range r.cells {

@@ -27,13 +27,17 @@ type subject interface {
 // backend is a store and the hand on its clock.
 type backend struct {
 	store core.Store
-	// set makes the store's clock read t from now on.
+	// set makes the store's clock read t from now on, or waits until it does.
 	set func(t core.Instant)
 }
 
 // opener opens an empty backend. Another store is judged by the same traces
 // once there is an opener for it.
 type opener func() (backend, error)
+
+// patience is how long a call may take: a busy machine shall give decisions, no
+// timeouts.
+const patience = 5 * time.Second
 
 // openMemory opens a small store in memory, in virtual time.
 func openMemory() (backend, error) { return memoryOf(1)() }
@@ -60,7 +64,7 @@ func newGate(open opener, limit core.Limit) (*gate, error) {
 	if err != nil {
 		return nil, err
 	}
-	l, err := core.New(core.Config{Name: "accuracy", Limits: []core.Limit{limit}, Store: b.store})
+	l, err := core.New(core.Config{Name: "accuracy", Limits: []core.Limit{limit}, Store: b.store, Budget: patience})
 	if err != nil {
 		return nil, errors.Join(err, b.store.Close())
 	}

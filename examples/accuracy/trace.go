@@ -56,6 +56,11 @@ func traces() []trace {
 	}
 }
 
+// plainTraces are the traces for models, and for clocks that cannot be set.
+func plainTraces() []trace {
+	return slices.DeleteFunc(traces(), func(t trace) bool { return !t.plain })
+}
+
 // start is the first instant of every trace: no edge of anything.
 const start core.Instant = 1_767_225_600_012_345
 
