@@ -6,8 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"github.com/slidegate/slidegate/core"
 	"github.com/slidegate/slidegate/core/redisstore"
 	"github.com/slidegate/slidegate/core/storetest"
@@ -20,7 +18,7 @@ func (s *stage) harness(client func(testing.TB) redisstore.Client) *storetest.Ha
 		Now:     s.Now,
 		Advance: s.advance,
 		Step:    s.move,
-		Checks:  traces(), Calls: 640, Filled: 200, MaxUsed: 1 << 51,
+		Checks:  traces(), Calls: 320, Filled: 100, MaxUsed: 1 << 51,
 	}
 }
 
@@ -37,7 +35,7 @@ func live(client func(testing.TB) redisstore.Client) *storetest.Harness {
 		Now:     func() core.Instant { return core.Instant(time.Now().UnixMicro()) },
 		Advance: time.Sleep,
 		Live:    true,
-		Checks:  20, Calls: 640, Filled: 200, MaxUsed: 1 << 51,
+		Checks:  10, Calls: 640, Filled: 100, MaxUsed: 1 << 51,
 	}
 }
 
@@ -55,32 +53,25 @@ func TestStoreOnMiniredisAsCluster(t *testing.T) {
 	t.Parallel()
 	storetest.Run(t, func(tb testing.TB) *storetest.Harness {
 		s := newStage(tb)
-		return s.harness(func(tb testing.TB) redisstore.Client { return s.clusterClient(tb) })
+		h := s.harness(func(tb testing.TB) redisstore.Client { return s.clusterClient(tb) })
+		h.Checks, h.Calls, h.Filled = traces()/2, 160, 50 // several commands for a call
+		return h
 	})
 }
 
 func TestStoreOnRedis(t *testing.T) {
-	for name, protocol := range map[string]int{"RESP2": 2, "RESP3": 3} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			addr := redisServer(t).Addr()
-			storetest.Run(t, func(testing.TB) *storetest.Harness {
-				return live(func(tb testing.TB) redisstore.Client {
-					c := redis.NewClient(&redis.Options{Addr: addr, Protocol: protocol})
-					tb.Cleanup(func() { _ = c.Close() })
-					return c
-				})
-			})
-		})
-	}
+	t.Parallel()
+	storetest.Run(t, func(testing.TB) *storetest.Harness {
+		return live(func(tb testing.TB) redisstore.Client { return realClient(tb) }) // over RESP3
+	})
 }
 
 func TestStoreOnCluster(t *testing.T) {
 	t.Parallel()
 	redisCluster(t)
 	storetest.Run(t, func(testing.TB) *storetest.Harness {
-		h := live(func(tb testing.TB) redisstore.Client { return realClusterClient(tb) })
-		h.Checks, h.Windows = 10, []time.Duration{100 * time.Millisecond, 300 * time.Millisecond}
+		h := live(func(tb testing.TB) redisstore.Client { return realClusterClient(tb) }) // over RESP2
+		h.Checks, h.Windows = 3, []time.Duration{100 * time.Millisecond, 300 * time.Millisecond}
 		return h
 	})
 }

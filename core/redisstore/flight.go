@@ -55,6 +55,9 @@ func (s *Store) fly(ctx context.Context, c *core.Call) error {
 		return err
 	case <-within.Done():
 		close(abandoned)
+		if c.Budget <= 0 || ctx.Err() != nil {
+			return within.Err() // the deadline was the caller's own
+		}
 		return fmt.Errorf("slidegate: Redis gave no answer within %v: %w", c.Budget, within.Err())
 	case <-ctx.Done():
 		close(abandoned)

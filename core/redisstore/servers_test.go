@@ -75,14 +75,14 @@ func redisCluster(tb testing.TB) *redistest.Cluster {
 
 func realClient(tb testing.TB) *redis.Client {
 	tb.Helper()
-	c := redis.NewClient(&redis.Options{Addr: redisServer(tb).Addr()})
+	c := redis.NewClient(&redis.Options{Addr: redisServer(tb).Addr(), Protocol: 3})
 	tb.Cleanup(func() { _ = c.Close() })
 	return c
 }
 
 func realClusterClient(tb testing.TB) *redis.ClusterClient {
 	tb.Helper()
-	c := redis.NewClusterClient(&redis.ClusterOptions{Addrs: redisCluster(tb).Addrs()})
+	c := redis.NewClusterClient(&redis.ClusterOptions{Addrs: redisCluster(tb).Addrs(), Protocol: 2})
 	tb.Cleanup(func() { _ = c.Close() })
 	return c
 }

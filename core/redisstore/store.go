@@ -125,8 +125,8 @@ func (s *Store) KeepsBudget() bool { return true }
 //
 // Errors: core.ErrClosed, that of ctx, context.DeadlineExceeded for the budget,
 // errors.ErrUnsupported, ErrKeysApart, and those of go-redis. Errors of a script
-// that found something under its keys that it had not written begin with
-// "SLIDEGATE", or are Redis's WRONGTYPE; Reset clears both.
+// that found something under its keys that it had not written have
+// "SLIDEGATE" in them, or are Redis's WRONGTYPE; Reset clears both.
 func (s *Store) Do(ctx context.Context, c *core.Call) error {
 	switch {
 	case s.closed.Load():

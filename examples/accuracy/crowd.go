@@ -101,7 +101,9 @@ func (w crowd) jobs() (lists [][]job) {
 	}
 	for _, n := range w.flooded {
 		for _, l := range threeWays(n, w.window) {
-			lists = append(lists, []job{newJob(n, l)})
+			j := newJob(n, l)
+			j.MaxCost = 5 // a machine makes calls only so fast: units come faster
+			lists = append(lists, []job{j})
 		}
 	}
 	return lists

