@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -179,4 +180,47 @@ func TestDyingClientsLeaveNoKeyBehind(t *testing.T) {
 			t.Fatalf("left behind: %v", admin.Keys(t.Context(), "*").Val())
 		}
 	}
+}
+
+// The rights that the page on Redis names are enough, and without one of them calls
+// are errors that say so.
+func TestRightsThatTheDocsName(t *testing.T) {
+	page, err := os.ReadFile("../../docs/redis.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, line, found := strings.Cut(string(page), "\nACL SETUSER ")
+	line, _, _ = strings.Cut(line, "\n")
+	if !found {
+		t.Fatal("the page names no rights")
+	}
+	server := redistest.Need(t)
+	words := []any{"ACL", "SETUSER"}
+	for _, w := range strings.Fields(line) {
+		words = append(words, w)
+	}
+	if _, err := redisDo(server, words...); err != nil {
+		t.Fatal(err)
+	}
+	s, err := redisstore.Open("redis://limiter:secret@"+server.Addr(), quiet)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close() })
+	eachAlgorithm(t, func(t *testing.T, c *core.Counter) {
+		c = counter("rights", c.Algorithm, 40*time.Millisecond, 4)
+		for range 30 {
+			take(t, s, c, 10, 1)
+			take(t, s, c, 10, 4)
+			held := reserve(t, s, c, 1000, 1)
+			held.Op = []core.Op{core.OpCommit, core.OpCorrect, core.OpCancel}[rand.IntN(3)]
+			do(t, s, held)
+			time.Sleep(2 * time.Millisecond)
+		}
+		do(t, s, call(core.OpReset, c, 1, 1))
+	})
+	if _, err := redisDo(server, "ACL", "SETUSER", "limiter", "-zadd"); err != nil {
+		t.Fatal(err)
+	}
+	wantError(t, s, call(core.OpTake, counter("rights", core.Exact, time.Minute, 0), 10, 1), "run this command")
 }
