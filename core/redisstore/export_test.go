@@ -22,7 +22,10 @@ func (s *Store) Keys(c *core.Call) []string {
 func (s *Store) Question(c *core.Call) (script string, keys, args []string) {
 	q := new(question)
 	q.put(s.prefix, c)
-	return q.script.src, q.keys, q.texts
+	for _, a := range q.args {
+		args = append(args, *a.(*string))
+	}
+	return q.script.src, q.keys, args
 }
 
 // Apart says whether the store asks in several scripts what has several hash tags.

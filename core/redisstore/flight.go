@@ -2,9 +2,14 @@ package redisstore
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"net"
+	"slices"
 	"sync"
 	"time"
+
+	"github.com/redis/go-redis/v9"
 
 	"github.com/slidegate/slidegate/core"
 )
@@ -35,14 +40,22 @@ func (s *Store) fly(ctx context.Context, c *core.Call) error {
 	f := takeOff(c)
 	within, stop := bounded(ctx, c.Budget)
 	abandoned := make(chan struct{})
+	began := time.Now()
 	go func() {
 		defer stop()
 		err := s.answer(within, &f.question, &f.call)
+		if err != nil {
+			err = inTime(err, began)
+			unclear := f.call // the caller takes the flight over
+			unclear.Parts = slices.Clone(f.call.Parts)
+			defer s.giveBackUnclear(within, &unclear, err)
+		}
 		select {
 		case f.landed <- err:
 		case <-abandoned:
-			if err == nil {
-				s.giveBack(within, &f.call)
+			if err == nil && f.call.Op == core.OpReserve && admits(f.call.Parts) {
+				// If this fails the units leave when the reservation lapses.
+				_ = s.cancel(within, &f.call)
 			}
 		}
 	}()
@@ -58,11 +71,25 @@ func (s *Store) fly(ctx context.Context, c *core.Call) error {
 		if c.Budget <= 0 || ctx.Err() != nil {
 			return within.Err() // the deadline was the caller's own
 		}
-		return fmt.Errorf("slidegate: Redis gave no answer within %v: %w", c.Budget, within.Err())
+		return late(began, within.Err())
 	case <-ctx.Done():
 		close(abandoned)
 		return ctx.Err()
 	}
+}
+
+func late(began time.Time, err error) error {
+	return fmt.Errorf("slidegate: Redis gave no answer within %v: %w", time.Since(began).Round(time.Millisecond), err)
+}
+
+// inTime makes one error of all those that say that time was up: which of them
+// go-redis returns depends on what it was waiting for.
+func inTime(err error, began time.Time) error {
+	var timeout net.Error
+	if !errors.Is(err, context.DeadlineExceeded) && errors.As(err, &timeout) && timeout.Timeout() {
+		return late(began, errors.Join(context.DeadlineExceeded, err))
+	}
+	return err
 }
 
 // bounded returns a context with the values of ctx that ends with the budget, or
@@ -82,15 +109,32 @@ func bounded(ctx context.Context, budget time.Duration) (context.Context, contex
 	return context.WithDeadline(within, end)
 }
 
-// giveBack cancels a reservation that nobody waited for.
-func (s *Store) giveBack(ctx context.Context, c *core.Call) {
-	if c.Op != core.OpReserve || !admits(c.Parts) {
+// cancel gives back what the call has reserved.
+func (s *Store) cancel(ctx context.Context, c *core.Call) error {
+	ctx, stop := bounded(context.WithoutCancel(ctx), max(c.Budget, 100*time.Millisecond))
+	defer stop()
+	return s.answer(ctx, new(question), ending(c, core.OpCancel))
+}
+
+// giveBackUnclear cancels a reservation of which nobody knows whether it was made,
+// since the reply was lost. The server may hang, so it tries again for some seconds;
+// after that the units leave when the reservation lapses. A reply of the server is
+// clear: nothing was reserved.
+func (s *Store) giveBackUnclear(ctx context.Context, c *core.Call, err error) {
+	var reply redis.Error
+	if c.Op != core.OpReserve || errors.As(err, &reply) {
 		return
 	}
-	ctx, stop := bounded(context.WithoutCancel(ctx), c.Budget)
-	defer stop()
-	// If this fails the units leave when the reservation lapses.
-	_ = s.answer(ctx, new(question), ending(c, core.OpCancel))
+	for wait := 100 * time.Millisecond; wait < 4*time.Second; wait *= 2 {
+		select {
+		case <-s.done:
+			return
+		case <-time.After(wait):
+		}
+		if s.cancel(ctx, c) == nil {
+			return
+		}
+	}
 }
 
 // admits reports whether all limits but the watched ones have done their part.

@@ -27,7 +27,7 @@ func TestScriptsReadTheTimeOnce(t *testing.T) {
 // miniredis, or is slow on big sets, is not used.
 func TestScriptsUseKnownCommandsAlone(t *testing.T) {
 	known := strings.Fields("TIME ZADD ZREM ZRANGE ZRANGEBYSCORE ZREVRANGEBYSCORE ZRANK ZSCORE ZCARD ZCOUNT ZREMRANGEBYRANK " +
-		"HMGET HGET HSET HDEL EXISTS PEXPIRE PTTL UNLINK")
+		"HMGET HGET HGETALL HSET HDEL EXISTS PEXPIRE PTTL UNLINK")
 	command := regexp.MustCompile(`call\('([A-Z]+)'`)
 	for name, src := range redisstore.Sources() {
 		src = comments.ReplaceAllString(src, "")

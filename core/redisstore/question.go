@@ -14,9 +14,9 @@ import (
 type question struct {
 	script *script
 	keys   []string
-	args   []any
-	texts  []string // what args point to: a pointer in an interface needs no room of its own
-	bounds []int    // where the texts end in buf
+	args   []any // pointers to strings: in an interface they need no room of their own
+	count  int   // of keys
+	bounds []int // where the texts end in buf
 	buf    []byte
 }
 
@@ -27,7 +27,7 @@ var operationLetters = [...]string{
 
 // put makes q ask calls, at least one.
 func (q *question) put(prefix string, calls ...*core.Call) {
-	q.keys, q.args, q.texts, q.bounds, q.buf = q.keys[:0], q.args[:0], q.texts[:0], q.bounds[:0], q.buf[:0]
+	q.args, q.bounds, q.buf = q.args[:0], q.bounds[:0], q.buf[:0]
 	c := calls[0]
 	q.putKeys(prefix, c.Parts)
 	switch c.Op {
@@ -71,10 +71,7 @@ func (q *question) putKeys(prefix string, parts []core.Part) {
 			q.end()
 		}
 	}
-	q.keys = q.keys[:0]
-	for range q.bounds {
-		q.keys = append(q.keys, "")
-	}
+	q.count = len(q.bounds)
 }
 
 // putPart adds the arguments that say how a part counts.
@@ -131,20 +128,18 @@ func (q *question) putID(c *core.Call) {
 
 func (q *question) end() { q.bounds = append(q.bounds, len(q.buf)) }
 
-// seal makes keys and arguments of what was put: parts of one string.
+// seal makes keys and arguments of what was put: parts of one string. Nothing of
+// it is used again for another question, since a hook of the client may keep what
+// it was shown.
 func (q *question) seal() {
 	all, from := string(q.buf), 0
+	texts := make([]string, len(q.bounds))
 	for i, to := range q.bounds {
-		s := all[from:to]
-		from = to
-		if i < len(q.keys) {
-			q.keys[i] = s
-		} else {
-			q.texts = append(q.texts, s)
-		}
+		texts[i], from = all[from:to], to
 	}
-	for i := range q.texts {
-		q.args = append(q.args, &q.texts[i])
+	q.keys = texts[:q.count]
+	for i := range texts[q.count:] {
+		q.args = append(q.args, &texts[q.count+i])
 	}
 }
 

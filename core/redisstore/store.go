@@ -32,6 +32,7 @@ type Store struct {
 	// a cluster, and behind anything that answered CROSSSLOT once.
 	apart  atomic.Bool
 	closed atomic.Bool
+	done   chan struct{} // closed by Close
 }
 
 type options struct {
@@ -78,7 +79,7 @@ func New(client Client, opts ...Option) (*Store, error) {
 			set(&o)
 		}
 	}
-	s := &Store{client: client, log: o.log, prefix: string(appendEscaped(nil, o.prefix))}
+	s := &Store{client: client, log: o.log, done: make(chan struct{}), prefix: string(appendEscaped(nil, o.prefix))}
 	if s.prefix != "" {
 		s.prefix += ":"
 	}
@@ -116,17 +117,18 @@ func (s *Store) KeepsBudget() bool { return true }
 // Do has Redis answer the call: see core.Store. It returns after Call.Budget at
 // the latest, if that is above zero, and when ctx ends, whatever the client is
 // doing: the command goes on in a goroutine of its own, until the client gives it
-// up, and may still be counted. Units of a reservation that comes too late are
-// given back.
+// up, and may still be counted. Units of a reservation that comes too late, or whose
+// reply is lost, are given back if Redis answers within some seconds; else they leave
+// when it lapses.
 //
 // It costs one round trip. Where limits count different keys in a cluster, it
 // costs one to look at all of them in parallel; if all would pass, one for each
 // key in turn to reserve, and one to commit.
 //
 // Errors: core.ErrClosed, that of ctx, context.DeadlineExceeded for the budget,
-// errors.ErrUnsupported, ErrKeysApart, and those of go-redis. Errors of a script
-// that found something under its keys that it had not written have
-// "SLIDEGATE" in them, or are Redis's WRONGTYPE; Reset clears both.
+// errors.ErrUnsupported, ErrKeysApart, and those of go-redis. Where a script finds
+// something under its keys that it has not written, the error is a redis.Error, most
+// with "SLIDEGATE" or "WRONGTYPE" in their text; Reset clears that.
 func (s *Store) Do(ctx context.Context, c *core.Call) error {
 	switch {
 	case s.closed.Load():
@@ -174,7 +176,11 @@ func (s *Store) answer(ctx context.Context, q *question, c *core.Call) error {
 // made it. The counts stay in Redis. Calls under way end as their budgets and the
 // client let them.
 func (s *Store) Close() error {
-	if s.closed.Swap(true) || s.owned == nil {
+	if s.closed.Swap(true) {
+		return nil
+	}
+	close(s.done)
+	if s.owned == nil {
 		return nil
 	}
 	if err := s.owned.Close(); err != nil {

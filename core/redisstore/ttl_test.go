@@ -129,3 +129,28 @@ func TestAFewLiveEntriesAreWrittenAnew(t *testing.T) {
 		t.Errorf("the reservation is gone: %+v", x)
 	}
 }
+
+// Slots that lie far apart are found without looking at every number between them.
+func TestSlotsFarApart(t *testing.T) {
+	for _, n := range []int{1, 64, 65, 200, 1000, 10000} {
+		for _, a := range []core.Algorithm{core.Slotted, core.Hybrid} {
+			random := rand.New(rand.NewPCG(uint64(n), 7))
+			st := newStage(t)
+			s := st.checked(t)
+			c := counter("limit", a, time.Hour, n)
+			for range 60 {
+				if random.IntN(3) == 0 {
+					// Refused: all that lies apart has to be summed up.
+					now := used(t, s, c)
+					take(t, s, c, max(now, 3), 1+random.Int64N(max(now, 3)))
+				} else {
+					take(t, s, c, 1000, 1+random.Int64N(3))
+				}
+				st.advance(time.Duration(random.Int64N(int64(40 * time.Minute))))
+				if random.IntN(8) == 0 {
+					st.advance(time.Hour - time.Duration(random.Int64N(int64(time.Minute))))
+				}
+			}
+		}
+	}
+}

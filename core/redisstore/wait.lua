@@ -39,36 +39,58 @@ local function gone(c, instant)
   return e[1] and (parse(e[1]) - c.total + c.logged) % WRAP or 0
 end
 
--- releases lists in order what leaves beside the log: slots, reservations, and
--- what this very call has counted. It stops where need units are together.
+-- releases lists in order when the units of slots leave, and how many, until need
+-- are together.
 local function releases(c, need)
   local list, sum = {}, 0
-  local first, step = c.first, 4
-  while c.sum > 0 and first <= c.here and sum < need do
-    local held = range(c, first, math.min(first + step - 1, c.here))
-    for i, n in ipairs(held) do
-      if n then
-        list[#list + 1] = {(first + i + c.count) * c.size, whole(n)}
-        sum = sum + n
-      end
+  local function add(slot, n)
+    list[#list + 1] = {(slot + 1 + c.count) * c.size, n}
+    sum = sum + n
+  end
+  if c.sum > 0 then
+    local last = math.min(c.first + TOUCH - 1, c.here)
+    for i, n in ipairs((f.range(c, c.first, last))) do
+      if n and sum < need then add(c.first + i - 1, whole(n)) end
     end
-    first, step = first + step, TOUCH
+    if sum < need and last < c.here then
+      for _, s in ipairs(f.occupied(c, last + 1)) do add(s[1], s[2]) end
+    end
   end
   if c.slotted > 0 then list[#list + 1] = {(c.here + 1 + c.count) * c.size, c.slotted} end
   return list
 end
 
-local function lapses(c, need, list)
+-- lapses lists in order when reservations lapse, until need units are together.
+local function lapses(c, need)
+  local list, sum = {}, 0
+  if c.waiting == 0 then return list end
   local first, last = call('ZCOUNT', c.log, '-inf', text(PENDING + c.now)), call('ZCARD', c.log) - 2
-  local sum = 0
   while first <= last and sum < need do
     local m = call('ZRANGE', c.log, first, math.min(first + TOUCH - 1, last), 'WITHSCORES')
     for i = 1, #m, 2 do
-      list[#list + 1] = {m[i + 1] - PENDING, units(m[i])}
-      sum = sum + units(m[i])
+      local n = units(m[i])
+      list[#list + 1] = {m[i + 1] - PENDING, n}
+      sum = sum + n
     end
     first = first + TOUCH
   end
+  return list
+end
+
+-- merge makes one list of two, with the units that have left at each instant.
+local function merge(a, b)
+  local times, sums, sum, i, j = {}, {}, 0, 1, 1
+  while a[i] or b[j] do
+    local e = a[i]
+    if not e or b[j] and b[j][1] < e[1] then
+      e, j = b[j], j + 1
+    else
+      i = i + 1
+    end
+    sum = sum + e[2]
+    times[#times + 1], sums[#sums + 1] = e[1], sum
+  end
+  return times, sums
 end
 
 -- complete adds to a counter of decide.lua what wait wants to know.
@@ -88,25 +110,20 @@ end
 -- search in the log whether one of its entries comes first.
 function f.wait(c, need)
   complete(c)
-  local list = c.slots and releases(c, need) or {}
-  if c.waiting > 0 then lapses(c, need, list) end
-  if c.exact > 0 then list[#list + 1] = {c.now + c.window, c.exact} end
-  if #list == 0 then return leave(c, need) end
-  table.sort(list, function(a, b) return a[1] < b[1] end)
-  local sums, sum = {}, 0
-  for i, e in ipairs(list) do
-    sums[i] = sum -- in front of e
-    sum = sum + e[2]
-  end
-  local low, high = 1, #list + 1
+  local slots = c.slots and releases(c, need) or {}
+  -- What this very call has counted in the log leaves after all else, but perhaps
+  -- before the current slot.
+  local rest = lapses(c, need)
+  if c.exact > 0 then rest[#rest + 1] = {c.now + c.window, c.exact} end
+  local times, sums = merge(slots, rest)
+  if #times == 0 then return leave(c, need) end
+  local low, high = 1, #times + 1
   while low < high do
     local middle = floor((low + high) / 2)
-    local e = list[middle]
-    if sums[middle] + e[2] + gone(c, e[1]) >= need then high = middle else low = middle + 1 end
+    if sums[middle] + gone(c, times[middle]) >= need then high = middle else low = middle + 1 end
   end
-  local rest = need - (sums[low] or sum)
-  local instant = rest > 0 and leave(c, rest)
-  local e = list[low]
-  if e and (not instant or e[1] < instant) then return e[1] end
+  need = need - (sums[low - 1] or 0)
+  local instant = need > 0 and leave(c, need)
+  if times[low] and (not instant or times[low] < instant) then return times[low] end
   return instant
 end

@@ -59,6 +59,9 @@ end
 -- writeLog writes what the call changes in the log, and returns what is pending.
 local function writeLog(c, counted)
   local newest = c.at
+  -- First, while the state is still there: a set that is empty for a moment loses its
+  -- TTL. And at maxmemory a script may write what it wants once it has freed some.
+  if c.ended then call('ZREM', c.log, c.ended) end
   if c.exact > 0 then
     addLog(c)
     newest = c.now
@@ -67,10 +70,8 @@ local function writeLog(c, counted)
   local pending = c.pending + (c.reserved or 0) - (c.endedUnits or 0)
   local lapsed = counted and c.lapsed and #c.lapsed > 0
   if lapsed then pending = pending - c.freed end
-  -- Removed last: a set that is empty for a moment loses its TTL.
   writeState(c, math.max(pending, 0), counted and c.now or c.seen, newest)
   if lapsed then call('ZREM', c.log, unpack(c.lapsed)) end
-  if c.ended then call('ZREM', c.log, c.ended) end
   return pending
 end
 
