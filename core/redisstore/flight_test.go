@@ -194,3 +194,57 @@ func TestTheStoreKeepsTheBudget(t *testing.T) {
 		t.Error("the store does not keep the budget")
 	}
 }
+
+// rewriter answers scripts with a reply of its own.
+type rewriter struct {
+	redisstore.Client
+	reply []int64
+	err   error
+	sent  atomic.Int32
+}
+
+func (r *rewriter) Process(_ context.Context, cmd redis.Cmder) error {
+	r.sent.Add(1)
+	if r.err != nil {
+		cmd.SetErr(r.err)
+		return r.err
+	}
+	cmd.(interface{ SetVal([]int64) }).SetVal(r.reply)
+	return nil
+}
+
+func TestAReplyThatIsNoneIsAnError(t *testing.T) {
+	for _, reply := range [][]int64{{}, {1, 2, 3}, {1, 2, 3, 4, 5}} {
+		s := storeOn(t, &rewriter{Client: newStage(t).client(t), reply: reply})
+		wantError(t, s, call(core.OpTake, counter("limit", core.Exact, time.Minute, 0), 10, 1), "want 4")
+	}
+}
+
+// Nothing goes on behind a store that was closed.
+func TestCloseEndsTheGivingBack(t *testing.T) {
+	r := &rewriter{Client: newStage(t).client(t), err: errors.New("connection lost")}
+	s := storeOn(t, r)
+	x := call(core.OpReserve, counter("limit", core.Exact, time.Minute, 0), 10, 1)
+	x.ID[0] = 1
+	wantError(t, s, x, "connection lost")
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(250 * time.Millisecond) // the first try would come after 100 ms
+	if n := r.sent.Load(); n != 1 {
+		t.Errorf("%d commands, want none after the store was closed", n)
+	}
+}
+
+func TestCloseSaysWhatTheClientSays(t *testing.T) {
+	s, err := redisstore.Open("redis://127.0.0.1:1", quiet)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := redisstore.ClientIn(s).(interface{ Close() error }).Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Close(); err == nil || !strings.HasPrefix(err.Error(), "slidegate: ") {
+		t.Errorf("error %v", err)
+	}
+}

@@ -48,10 +48,7 @@ func Open(rawURL string, opts ...Option) (*Store, error) {
 		return nil, err
 	}
 	client := t.client()
-	s, err := New(client, opts...)
-	if err != nil {
-		return nil, errors.Join(err, client.Close())
-	}
+	s := newStore(client, opts...)
 	s.owned = client
 	return s, nil
 }

@@ -73,6 +73,10 @@ func New(client Client, opts ...Option) (*Store, error) {
 	if isNil(client) {
 		return nil, &FieldError{Field: "client", Value: fmt.Sprintf("%v", client), Problem: "there is none", Remedy: "pass a *redis.Client, *redis.ClusterClient or *redis.Ring, or use Open"}
 	}
+	return newStore(client, opts...), nil
+}
+
+func newStore(client Client, opts ...Option) *Store {
 	o := options{prefix: "slidegate", log: slog.Default()}
 	for _, set := range opts {
 		if set != nil {
@@ -93,7 +97,7 @@ func New(client Client, opts ...Option) (*Store, error) {
 		s.log.Warn("slidegate: an option of the Redis client hurts a limiter",
 			"option", w.Option, "value", w.Value, "problem", w.Problem, "remedy", w.Remedy)
 	}
-	return s, nil
+	return s
 }
 
 // isNil reports whether the client is nil, or a nil pointer of go-redis.
