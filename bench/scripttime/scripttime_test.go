@@ -6,6 +6,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/slidegate/slidegate/bench/internal/server"
 	"github.com/slidegate/slidegate/core/redisstore/redistest"
@@ -92,13 +93,20 @@ func TestBrokenBoundsAreTold(t *testing.T) {
 		{"all at the bounds", room(100, 1), results(15, 28, 20), 0},
 		{"all above", room(100, 1), results(15.1, 28.1, 20.1), 3},
 		{"few units", manyKeys(10), results(15, 90, 20), 0},
-		{"refused at the bounds", refused(100, 1), results(18, 33, 20), 0},
-		{"refused above", refused(100, 1), results(18.1, 33.1, 20.1), 3},
-		{"flow above", flow(1, "1"), results(15.1, 28.1, 20.1), 3},
+		{"refused at the bounds", refused(100, 1), results(18, 33, 22), 0},
+		{"refused above", refused(100, 1), results(18.1, 33.1, 22.1), 3},
+		{"flow above", flow(time.Second, "1"), results(15.1, 28.1, 20.1), 3},
+		{"small flow at the bounds", flow(time.Millisecond, "1"), results(15, 34, 20), 0},
+		{"small flow above", flow(time.Millisecond, "1"), results(15.1, 34.1, 20.1), 3},
 	} {
 		if got := judge(tt.st, tt.results); len(got) != tt.want {
 			t.Errorf("%s: %q, want %d", tt.name, got, tt.want)
 		}
+	}
+	slowOnce := results(15, 28, 20)
+	slowOnce[2].times = []float64{15, 15, 15, 99, 99, 99}
+	if got := judge(room(100, 1), slowOnce); len(got) != 0 {
+		t.Errorf("a median alone above the bound: %q", got)
 	}
 	var out bytes.Buffer
 	if err := verdict(&out, []string{"x"}, true); !errors.Is(err, errBound) {
