@@ -24,7 +24,16 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gin-gonic/gin"
+	"github.com/go-chi/chi/v5"
+	"github.com/labstack/echo/v4"
+	echov5 "github.com/labstack/echo/v5"
+
+	"github.com/slidegate/slidegate/chimw"
 	"github.com/slidegate/slidegate/core"
+	"github.com/slidegate/slidegate/echomw"
+	echomwv5 "github.com/slidegate/slidegate/echomw/v5"
+	"github.com/slidegate/slidegate/ginmw"
 	"github.com/slidegate/slidegate/keyfunc"
 	"github.com/slidegate/slidegate/nethttp"
 )
@@ -34,10 +43,18 @@ import (
 type framework struct {
 	name  string
 	build func(s *service, m mounts) http.Handler
+
+	// writesErrors says that refusals are errors to the framework, which writes them
+	// in its own form: {"message":"…"}.
+	writesErrors bool
 }
 
 var frameworks = []framework{
-	{"net/http", buildNetHTTP},
+	{"net/http", buildNetHTTP, false},
+	{"chi", buildChi, false},
+	{"gin", buildGin, false},
+	{"echo v4", buildEcho, true},
+	{"echo v5", buildEchoV5, true},
 }
 
 // mounts says where limiters are mounted, the outermost first: around all, around
@@ -68,6 +85,116 @@ func buildNetHTTP(s *service, m mounts) http.Handler {
 	}
 	root.Handle("/group/", wrap(group, m.group))
 	return wrap(root, m.root)
+}
+
+func buildChi(s *service, m mounts) http.Handler {
+	r := chi.NewRouter()
+	use := func(r chi.Router, limiters []*core.Limiter) {
+		for _, l := range limiters {
+			r.Use(chimw.Middleware(l))
+		}
+	}
+	use(r, m.root)
+	r.Route("/group", func(group chi.Router) {
+		use(group, m.group)
+		for _, e := range s.endpoints() {
+			if path, ok := strings.CutPrefix(e.path, "/group"); ok {
+				group.Method(e.method, path, e.handler)
+			}
+		}
+	})
+	for _, e := range s.endpoints() {
+		if strings.HasPrefix(e.path, "/group/") {
+			continue
+		}
+		on := chi.Router(r)
+		if e.path == "/limited" {
+			for _, l := range m.route {
+				on = on.With(chimw.Middleware(l))
+			}
+		}
+		on.Method(e.method, e.path, e.handler)
+	}
+	return r
+}
+
+// colons writes the parameters of a path as gin and echo do.
+func colons(path string) string { return strings.NewReplacer("{", ":", "}", "").Replace(path) }
+
+func buildGin(s *service, m mounts) http.Handler {
+	gin.SetMode(gin.ReleaseMode)
+	e := gin.New()
+	e.HandleMethodNotAllowed = true
+	chain := func(limiters []*core.Limiter) (all []gin.HandlerFunc) {
+		for _, l := range limiters {
+			all = append(all, ginmw.Middleware(l))
+		}
+		return all
+	}
+	e.Use(chain(m.root)...)
+	group := e.Group("/group", chain(m.group)...)
+	for _, p := range s.endpoints() {
+		handler := gin.WrapF(p.handler)
+		switch path, ok := strings.CutPrefix(p.path, "/group"); {
+		case ok:
+			group.Handle(p.method, colons(path), handler)
+		case p.path == "/limited":
+			e.Handle(p.method, p.path, append(chain(m.route), handler)...)
+		default:
+			e.Handle(p.method, colons(p.path), handler)
+		}
+	}
+	return e
+}
+
+func buildEcho(s *service, m mounts) http.Handler {
+	e := echo.New()
+	e.Logger.SetOutput(io.Discard)
+	chain := func(limiters []*core.Limiter) (all []echo.MiddlewareFunc) {
+		for _, l := range limiters {
+			all = append(all, echomw.Middleware(l))
+		}
+		return all
+	}
+	e.Use(chain(m.root)...)
+	group := e.Group("/group", chain(m.group)...)
+	for _, p := range s.endpoints() {
+		handler := echo.WrapHandler(p.handler)
+		switch path, ok := strings.CutPrefix(p.path, "/group"); {
+		case ok:
+			group.Add(p.method, colons(path), handler)
+		case p.path == "/limited":
+			e.Add(p.method, p.path, handler, chain(m.route)...)
+		default:
+			e.Add(p.method, colons(p.path), handler)
+		}
+	}
+	return e
+}
+
+func buildEchoV5(s *service, m mounts) http.Handler {
+	e := echov5.New()
+	e.Logger = slog.New(slog.DiscardHandler)
+	chain := func(limiters []*core.Limiter) (all []echov5.MiddlewareFunc) {
+		for _, l := range limiters {
+			all = append(all, echomwv5.Middleware(l))
+		}
+		return all
+	}
+	e.Use(chain(m.root)...)
+	group := e.Group("/group", chain(m.group)...)
+	for _, p := range s.endpoints() {
+		handler := echov5.WrapHandler(p.handler)
+		switch path, ok := strings.CutPrefix(p.path, "/group"); {
+		case ok:
+			group.Add(p.method, colons(path), handler)
+		case p.path == "/limited":
+			e.Add(p.method, p.path, handler, chain(m.route)...)
+		default:
+			e.Add(p.method, colons(p.path), handler)
+		}
+	}
+	return e
 }
 
 // service is what every framework serves.
@@ -161,6 +288,7 @@ type bench struct {
 	http2     bool
 	clock     atomic.Int64 // microseconds
 	store     *core.Memory
+	answers   bool // the limiters have handlers of their own for refusals
 	url       string
 	client    *http.Client
 
@@ -236,6 +364,7 @@ func (b *bench) recovery(next http.Handler) http.Handler {
 // limiter makes a limiter that counts in the store with the clock.
 func (b *bench) limiter(name string, cfg core.Config) *core.Limiter {
 	cfg.Name, cfg.Logger = name, slog.New(slog.NewTextHandler(b, nil))
+	b.answers = cfg.OnRefuse != nil
 	if cfg.Store == nil {
 		cfg.Store = b.store
 	}
@@ -284,7 +413,7 @@ func read(t testing.TB, r io.Reader) string {
 func quota(t testing.TB, h http.Header) string {
 	t.Helper()
 	var all []string
-	for _, name := range core.ExposedHeaders() {
+	for _, name := range [...]string{"X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset", "Retry-After"} {
 		switch values := h.Values(name); {
 		case len(values) > 1:
 			t.Errorf("%s has %d values: %q", name, len(values), values)
@@ -319,13 +448,18 @@ func (b *bench) run(calls []call) {
 		res := b.get(c.do, c.with...)
 		body := read(b, res.Body)
 		where := fmt.Sprintf("call %d, %s at %v", i+1, c.do, c.at)
-		if res.StatusCode != c.status || c.body != "*" && body != c.body {
-			b.Errorf("%s: status %d with %q, want %d with %q", where, res.StatusCode, body, c.status, c.body)
+		refused := c.status == 429 || c.status == 400 || c.status == 503
+		want, contentType := c.body, res.Header.Get("Content-Type")
+		if refused && !b.answers {
+			want, contentType = b.refusal(c)
+		}
+		if res.StatusCode != c.status || want != "*" && body != want || contentType != res.Header.Get("Content-Type") {
+			b.Errorf("%s: status %d with %q as %q, want %d with %q as %q", where,
+				res.StatusCode, body, res.Header.Get("Content-Type"), c.status, want, contentType)
 		}
 		if got := quota(b, res.Header); got != c.quota {
 			b.Errorf("%s: quota %q, want %q", where, got, c.quota)
 		}
-		refused := res.StatusCode == 429 || res.StatusCode == 400 || res.StatusCode == 503
 		if (res.Header.Get("Cache-Control") == "no-store") != refused {
 			b.Errorf("%s: Cache-Control %q", where, res.Header.Get("Cache-Control"))
 		}
@@ -333,6 +467,32 @@ func (b *bench) run(calls []call) {
 			b.Errorf("%s: the handler of a refused request ran", where)
 		}
 	}
+}
+
+// refusal returns the body of a refusal, and its Content-Type, as the framework
+// writes them.
+func (b *bench) refusal(c call) (body, contentType string) {
+	body, contentType = c.body, "text/plain; charset=utf-8"
+	asksJSON := slices.ContainsFunc(c.with, func(s string) bool { return strings.HasPrefix(s, "application/") && !strings.Contains(s, "q=0") })
+	if asksJSON {
+		contentType = "application/problem+json"
+	}
+	if !b.framework.writesErrors {
+		return body, contentType
+	}
+	switch retryAfter := c.quota[strings.LastIndexByte(c.quota, ' ')+1:]; {
+	case body == "": // HEAD
+		return "", ""
+	case asksJSON && c.status == 429:
+		body = "Too Many Requests. Try again in " + retryAfter + " s."
+	case asksJSON && c.status == 503:
+		body = "Service Unavailable. Try again later."
+	case asksJSON:
+		_, body, _ = strings.Cut(body, `"detail":"`)
+		body = strings.TrimSuffix(body, `"}`)
+	}
+	quoted, _ := json.Marshal(map[string]string{"message": strings.TrimSuffix(body, "\n")})
+	return string(quoted) + "\n", "application/json"
 }
 
 const second, minute, hour = time.Second, time.Minute, time.Hour

@@ -2,6 +2,7 @@ package core
 
 import (
 	"errors"
+	"log/slog"
 	"net/http"
 
 	"github.com/slidegate/slidegate/keyfunc"
@@ -25,14 +26,25 @@ type Verdict struct {
 // writes the response.
 func (v *Verdict) Proceed() bool { return v.Err == nil && (!v.Counted || v.Decision.Allowed) }
 
+// errNoLimiter answers the requests of a limiter that is nil.
+var errNoLimiter = errors.New("slidegate: the limiter is nil: look at the error of core.New, or use core.Must")
+
 // Admit is the way of an HTTP request through the limiter, the same in all
 // frameworks: it finds the key, decides, and sets the response's headers in h,
 // as Header.Set would. It writes no response: when the verdict's Proceed is
 // false, call Refuse, or answer in the framework's own manner.
 //
+// A nil limiter has no decision on any request (503).
+//
 // An admitted request costs two allocations beside those of the key function, up
 // to four limits.
 func (l *Limiter) Admit(h http.Header, r keyfunc.Request) (v Verdict) {
+	if l == nil {
+		// A program that has not looked at the error of New. It shall not pass unlimited.
+		slog.Default().Error(errNoLimiter.Error())
+		v.Err = errNoLimiter
+		return v
+	}
 	req := r.HTTP()
 	if l.exempt(req) {
 		return v

@@ -57,7 +57,7 @@ func (n *notices) forwarded(l *Limiter, r *http.Request) {
 // which clients see as 503. What clients get wrong, the store and the end of a
 // request are no such faults.
 func (n *notices) failed(l *Limiter, v *Verdict) {
-	if n.broken.Load() || v.status() != http.StatusServiceUnavailable || errors.Is(v.Err, ErrNoDecision) ||
+	if n.broken.Load() || v.Status() != http.StatusServiceUnavailable || errors.Is(v.Err, ErrNoDecision) ||
 		errors.Is(v.Err, ErrClosed) || errors.Is(v.Err, context.Canceled) || errors.Is(v.Err, context.DeadlineExceeded) {
 		return
 	}

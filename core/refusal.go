@@ -37,13 +37,20 @@ type problem struct {
 // application/problem+json body. The headers are those that Admit has set.
 func (l *Limiter) Refuse(w http.ResponseWriter, r *http.Request, v Verdict) {
 	switch {
-	case v.Err != nil && l.cfg.OnError != nil:
-		l.cfg.OnError(w, r, v.Err)
-	case v.Err == nil && l.cfg.OnRefuse != nil:
-		l.cfg.OnRefuse(w, r, v.Decision)
-	default:
+	case !l.Answers(&v):
 		v.write(w, r)
+	case v.Err != nil:
+		l.cfg.OnError(w, r, v.Err)
+	default:
+		l.cfg.OnRefuse(w, r, v.Decision)
 	}
+}
+
+// Answers reports whether Refuse would answer with the user's own function,
+// Config.OnRefuse or Config.OnError. It is for adapters of frameworks that write
+// errors themselves: they hand over the rest by Status and Message.
+func (l *Limiter) Answers(v *Verdict) bool {
+	return l != nil && (v.Err != nil && l.cfg.OnError != nil || v.Err == nil && l.cfg.OnRefuse != nil)
 }
 
 // write sends the default response in the form that the request accepts.
@@ -53,7 +60,7 @@ func (v *Verdict) write(w http.ResponseWriter, r *http.Request) {
 	for _, name := range [...]string{"Content-Length", "Content-Encoding", "Etag", "Last-Modified"} {
 		delete(h, name)
 	}
-	status := v.status()
+	status := v.Status()
 	var body []byte
 	if prefersJSON(r.Header["Accept"]) {
 		v.values.set(h, "Content-Type", "application/problem+json")
@@ -71,8 +78,12 @@ func (v *Verdict) write(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// status returns the status of the default response.
-func (v *Verdict) status() int {
+// Message returns the text of the default response, without a newline. It says
+// nothing of the store or the program.
+func (v *Verdict) Message() string { return string(v.appendText(nil, v.Status())) }
+
+// Status returns the status of the default response: see Refuse.
+func (v *Verdict) Status() int {
 	switch {
 	case v.Err == nil && v.Decision.Reason == Refused:
 		return http.StatusTooManyRequests

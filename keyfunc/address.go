@@ -18,9 +18,13 @@ func ByAddress(f func(Request) string) Func {
 		faults = append(faults, nilFunction("ByAddress"))
 	}
 	return reader(faults, func(q Request) (Key, error) {
-		addr, _ := parseAddress(strings.TrimSpace(f(q)))
-		return IP(addr), nil
+		return addressKey(f(q)), nil
 	})
+}
+
+func addressKey(text string) Key {
+	addr, _ := parseAddress(strings.TrimSpace(text))
+	return IP(addr)
 }
 
 // maxAddressText bounds the work on one address; the longest that means
