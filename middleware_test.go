@@ -26,6 +26,7 @@ import (
 
 	"github.com/gin-gonic/gin"
 	"github.com/go-chi/chi/v5"
+	chimiddleware "github.com/go-chi/chi/v5/middleware"
 	"github.com/labstack/echo/v4"
 	echov5 "github.com/labstack/echo/v5"
 
@@ -701,7 +702,7 @@ var table = []struct {
 	{"refusals speak JSON to those who ask for it", atRoot(core.Config{Limits: []core.Limit{core.PerMinute(1)}}), []call{
 		{0, "GET /", []string{"Accept", "application/json"}, 200, "1 0 60", "home"},
 		{0, "GET /", []string{"Accept", "application/json"}, 429, "1 0 60 60", `{"type":"https://iana.org/assignments/http-problem-types#quota-exceeded",` +
-			`"title":"Request cannot be satisfied as assigned quota has been exceeded","status":429,"violated-policies":["1m"]}`},
+			`"title":"Request cannot be satisfied as assigned quota has been exceeded","status":429,"violated-policies":["api"]}`},
 		{0, "GET /", []string{"Accept", "application/json;q=0.1, text/plain"}, 429, "1 0 60 60", tryAgain(60)},
 		{0, "HEAD /", []string{"Accept", "application/json"}, 429, "1 0 60 60", ""},
 	}},
@@ -769,6 +770,55 @@ func TestRequestsInEveryFramework(t *testing.T) {
 	for _, row := range table {
 		t.Run(row.name, func(t *testing.T) {
 			everywhere(t, row.mount, func(b *bench) { b.run(row.calls) })
+		})
+	}
+}
+
+// Two limiters at the root and one on a route, in each dialect of the draft.
+func TestDraftHeadersInEveryFramework(t *testing.T) {
+	const policies = `"hour";q=9;w=3600, "burst";q=5;w=60, "limited";q=2;w=60`
+	for dialect, want := range map[core.Dialect][3][2]string{ // RateLimit and RateLimit-Policy
+		core.Draft08: {
+			{`"hour";r=8;t=3600, "burst";r=4;t=60`, `"hour";q=9;w=3600, "burst";q=5;w=60`},
+			{`"hour";r=7;t=3600, "burst";r=3;t=60, "limited";r=1;t=60`, policies},
+			{`"limited";r=0;t=60`, policies},
+		},
+		core.Draft12: {
+			{`"hour";a=8;w=3600;c=1, "burst";a=4;w=60;c=1`, `"hour";q=9;w=3600, "burst";q=5;w=60`},
+			{`"hour";a=7;w=3600;c=1, "burst";a=3;w=60;c=1, "limited";a=1;w=60;c=1`, policies},
+			{`"limited";a=0;w=60`, policies},
+		},
+		core.Draft07: {
+			{`limit=5, remaining=4, reset=60`, `5;w=60`},
+			{`limit=2, remaining=1, reset=60`, `2;w=60`},
+			{`limit=2, remaining=0, reset=60`, `2;w=60`},
+		},
+	} {
+		t.Run(dialect.String(), func(t *testing.T) {
+			listing := func(b *bench, name string, limit core.Limit) []*core.Limiter {
+				return []*core.Limiter{b.limiter(name, core.Config{
+					Limits: []core.Limit{limit.Named(name)}, Headers: []core.Dialect{core.XRateLimit, dialect},
+				})}
+			}
+			everywhere(t, func(b *bench) mounts {
+				return mounts{
+					root:  append(listing(b, "hour", core.PerHour(9)), listing(b, "burst", core.PerMinute(5))...),
+					route: listing(b, "limited", core.PerMinute(2)),
+				}
+			}, func(b *bench) {
+				check := func(do string, status int, want [2]string) {
+					b.Helper()
+					res := b.get(do)
+					got := [2]string{strings.Join(res.Header.Values("RateLimit"), "|"), strings.Join(res.Header.Values("RateLimit-Policy"), "|")}
+					if res.StatusCode != status || got != want {
+						b.Errorf("%s: %d %q, want %d %q", do, res.StatusCode, got, status, want)
+					}
+				}
+				check("GET /", 200, want[0])
+				check("GET /limited", 200, want[1])
+				b.get("GET /limited")
+				check("GET /limited", 429, want[2])
+			})
 		})
 	}
 }
@@ -904,6 +954,266 @@ func TestPanicsReachTheOuterRecoveryAndStayCounted(t *testing.T) {
 			b.Errorf("quota %q, want %q", got, want)
 		}
 	})
+}
+
+// witness is a limiter that counts by route, and remembers the routes.
+type witness struct {
+	*core.Limiter
+	mu   sync.Mutex
+	seen []string
+}
+
+func newWitness(t *testing.T, n int64) *witness {
+	t.Helper()
+	w := &witness{}
+	byRoute := keyfunc.ByRoute()
+	l, err := core.New(core.Config{
+		Limits: []core.Limit{core.PerHour(n)},
+		Key: func(q keyfunc.Request) (keyfunc.Key, error) {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			w.seen = append(w.seen, q.Route())
+			return byRoute(q)
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = l.Close() })
+	w.Limiter = l
+	return w
+}
+
+// ask sends a request straight into a handler, and returns its status and the
+// route that it was counted by: "-" if it was not counted.
+func (w *witness) ask(h http.Handler, what string) (status int, route string) {
+	method, target, _ := strings.Cut(what, " ")
+	w.seen = nil
+	res := httptest.NewRecorder()
+	h.ServeHTTP(res, httptest.NewRequest(method, target, nil))
+	if len(w.seen) == 0 {
+		return res.Code, "-"
+	}
+	return res.Code, w.seen[len(w.seen)-1]
+}
+
+// level is a place where a limiter can be mounted.
+type level struct {
+	name  string
+	build func(*core.Limiter) http.Handler
+	want  map[string]string // request: route, "" where none is known
+}
+
+func fine(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusOK) }
+
+var levels = []level{
+	{"chi, root", func(l *core.Limiter) http.Handler {
+		r := chi.NewRouter()
+		r.Use(chimw.Middleware(l))
+		return chiRoutes(r)
+	}, chiPatterns},
+	{"chi, around the router", func(l *core.Limiter) http.Handler { return chimw.Middleware(l)(chiRoutes(chi.NewRouter())) }, chiPatterns},
+	{"chi, around the router in a mux", func(l *core.Limiter) http.Handler {
+		mux := http.NewServeMux()
+		mux.Handle("/", chimw.Middleware(l)(chiRoutes(chi.NewRouter())))
+		return mux
+	}, chiPatterns},
+	{"chi, group, route and With", func(l *core.Limiter) http.Handler {
+		r, limit := chi.NewRouter(), chimw.Middleware(l)
+		r.Group(func(r chi.Router) {
+			r.Use(limit)
+			r.Get("/users/{id}", fine)
+			r.Route("/deep", func(r chi.Router) { r.Get("/{a}/{b}", fine) })
+		})
+		r.Route("/api/{ver}", func(r chi.Router) {
+			r.Use(limit)
+			r.Get("/", fine)
+			r.Get("/items/{id}", fine)
+		})
+		r.With(limit).Get("/one/{id:[0-9]+}", fine)
+		r.With(limit).Get("/files/*", fine)
+		return r
+	}, map[string]string{
+		"GET /users/1": "/users/{id}", "GET /deep/x/y": "/deep/{a}/{b}", "GET /deep/x": "",
+		"GET /api/v1/": "/api/{ver}", "GET /api/v1/items/7": "/api/{ver}/items/{id}", "GET /api/v1/none": "", "PUT /api/v1/items/7": "",
+		"GET /one/12": "/one/{id:[0-9]+}", "GET /files/a/b": "/files/*", "GET /none": "-",
+	}},
+	{"chi, mounted router", func(l *core.Limiter) http.Handler {
+		inner := chi.NewRouter()
+		inner.Use(chimw.Middleware(l))
+		inner.Get("/items/{id}", fine)
+		r := chi.NewRouter()
+		r.Mount("/api/{ver}", inner)
+		return r
+	}, map[string]string{"GET /api/v1/items/7": "/api/{ver}/items/{id}", "GET /api/v1/items/8": "/api/{ver}/items/{id}"}},
+	{"chi, below StripSlashes", func(l *core.Limiter) http.Handler {
+		r := chi.NewRouter()
+		r.Use(chimiddleware.StripSlashes)
+		r.Route("/api", func(r chi.Router) {
+			r.Use(chimw.Middleware(l))
+			r.Get("/items/{id}", fine)
+		})
+		return r
+	}, map[string]string{"GET /api/items/7": "/api/items/{id}", "GET /api/items/7/": "/api/items/{id}"}},
+	{"chi, below GetHead", func(l *core.Limiter) http.Handler {
+		r := chi.NewRouter()
+		r.Use(chimiddleware.GetHead, chimw.Middleware(l))
+		r.Get("/items/{id}", fine)
+		return r
+	}, map[string]string{"HEAD /items/7": "/items/{id}"}},
+	{"chi, around a handler of net/http", func(l *core.Limiter) http.Handler {
+		mux := http.NewServeMux()
+		mux.Handle("GET /items/{id}", chimw.Middleware(l)(http.HandlerFunc(fine)))
+		return mux
+	}, map[string]string{"GET /items/7": "GET /items/{id}"}},
+	{"gin, engine", func(l *core.Limiter) http.Handler { return ginRoutes([]gin.HandlerFunc{ginmw.Middleware(l)}, nil) }, colonPatterns},
+	{"gin, group and route", func(l *core.Limiter) http.Handler { return ginRoutes(nil, []gin.HandlerFunc{ginmw.Middleware(l)}) }, map[string]string{
+		"GET /users/1": "/users/:id", "GET /api/v1/items/7": "/api/:ver/items/:id", "GET /files/a/b": "-", "GET /none": "-",
+	}},
+	{"echo v4, server", func(l *core.Limiter) http.Handler { return echoRoutes(echomw.Middleware(l), true) }, colonPatterns},
+	{"echo v4, group and route", func(l *core.Limiter) http.Handler { return echoRoutes(echomw.Middleware(l), false) }, map[string]string{
+		"GET /users/1": "/users/:id", "GET /api/v1/items/7": "/api/:ver/items/:id", "GET /files/a/b": "-", "GET /none": "-",
+	}},
+	{"echo v4, Pre", func(l *core.Limiter) http.Handler {
+		e := echo.New()
+		e.Pre(echomw.Middleware(l))
+		e.GET("/users/:id", echo.WrapHandler(http.HandlerFunc(fine)))
+		return e
+	}, map[string]string{"GET /users/1": "", "GET /none": ""}},
+	{"echo v5, server", func(l *core.Limiter) http.Handler { return echoV5Routes(echomwv5.Middleware(l), true) }, colonPatterns},
+	{"echo v5, group and route", func(l *core.Limiter) http.Handler { return echoV5Routes(echomwv5.Middleware(l), false) }, map[string]string{
+		"GET /users/1": "/users/:id", "GET /api/v1/items/7": "/api/:ver/items/:id", "GET /files/a/b": "-", "GET /none": "-",
+	}},
+	{"echo v5, Pre", func(l *core.Limiter) http.Handler {
+		e := echov5.New()
+		e.Pre(echomwv5.Middleware(l))
+		e.GET("/users/:id", echov5.WrapHandler(http.HandlerFunc(fine)))
+		return e
+	}, map[string]string{"GET /users/1": "", "GET /none": ""}},
+}
+
+func chiRoutes(r *chi.Mux) http.Handler {
+	r.Get("/", fine)
+	r.Get("/users/{id}", fine)
+	r.Get("/files/*", fine)
+	r.Route("/api/{ver}", func(r chi.Router) {
+		r.Get("/", fine)
+		r.Get("/items/{id}", fine)
+		deep := chi.NewRouter()
+		deep.Get("/{x}", fine)
+		r.Mount("/deep", deep)
+	})
+	return r
+}
+
+// chiPatterns has no /users/1/: it is not found, and counts with its route because
+// below StripSlashes it would be.
+var chiPatterns = map[string]string{
+	"GET /": "/", "GET /users/1": "/users/{id}", "GET /users/a%2Fb": "/users/{id}", "GET /files/a/b": "/files/*",
+	"GET /api/v1": "/api/{ver}", "GET /api/v1/": "/api/{ver}", "GET /api/v1/items/7": "/api/{ver}/items/{id}", "GET /api/v1/deep/x": "/api/{ver}/deep/{x}",
+	"GET /none": "", "GET /Users/1": "", "GET /api/v1/none": "", "POST /users/1": "", "BREW /users/1": "",
+}
+
+func ginRoutes(root, inner []gin.HandlerFunc) http.Handler {
+	gin.SetMode(gin.ReleaseMode)
+	e, handler := gin.New(), gin.WrapF(fine)
+	e.HandleMethodNotAllowed = true
+	e.Use(root...)
+	e.GET("/users/:id", append(slices.Clone(inner), handler)...)
+	e.GET("/files/*path", handler)
+	e.Group("/api/:ver", inner...).GET("/items/:id", handler)
+	return e
+}
+
+func echoRoutes(limit echo.MiddlewareFunc, root bool) http.Handler {
+	e, handler := echo.New(), echo.WrapHandler(http.HandlerFunc(fine))
+	var inner []echo.MiddlewareFunc
+	if root {
+		e.Use(limit)
+	} else {
+		inner = append(inner, limit)
+	}
+	e.GET("/users/:id", handler, inner...)
+	e.GET("/files/*", handler)
+	e.Group("/api/:ver", inner...).GET("/items/:id", handler)
+	return e
+}
+
+func echoV5Routes(limit echov5.MiddlewareFunc, root bool) http.Handler {
+	e, handler := echov5.New(), echov5.WrapHandler(http.HandlerFunc(fine))
+	var inner []echov5.MiddlewareFunc
+	if root {
+		e.Use(limit)
+	} else {
+		inner = append(inner, limit)
+	}
+	e.GET("/users/:id", handler, inner...)
+	e.GET("/files/*", handler)
+	e.Group("/api/:ver", inner...).GET("/items/:id", handler)
+	return e
+}
+
+var colonPatterns = map[string]string{
+	"GET /users/1": "/users/:id", "GET /api/v1/items/7": "/api/:ver/items/:id", "GET /none": "", "GET /Users/1": "", "GET //users/1": "",
+}
+
+func TestRoutesAtEachLevel(t *testing.T) {
+	for _, at := range levels {
+		t.Run(at.name, func(t *testing.T) {
+			w := newWitness(t, 1000)
+			h := at.build(w.Limiter)
+			for what, want := range at.want {
+				if status, got := w.ask(h, what); got != want {
+					t.Errorf("%s (%d): counted as %q, want %q", what, status, got, want)
+				}
+				// Looking a route up must not change what the router does.
+				if status, _ := w.ask(h, what); want != "" && want != "-" && status != 200 {
+					t.Errorf("%s: status %d", what, status)
+				}
+			}
+		})
+	}
+}
+
+// However a path is spelt, it counts as its route, or as one that is not there.
+func TestSpellingsDodgeNoRouteLimit(t *testing.T) {
+	spellings := strings.Fields("/users/1 /users/2 /users/1?x=1 /users/%31 /users/1%2F /users/a%2Fb /Users/1 /users/1/ //users/1 /users//1 /users/./1 /users/../users/1 /none/%0 /users/1;v=2")
+	for _, at := range levels {
+		t.Run(at.name, func(t *testing.T) {
+			const n = 3
+			w := newWitness(t, n)
+			h := at.build(w.Limiter)
+			admitted := map[string]int{}
+			for range 2 {
+				for _, s := range spellings {
+					func() {
+						defer func() { _ = recover() }() // httptest.NewRequest panics on a target that is none
+						switch status, route := w.ask(h, "GET "+s); {
+						case route == "-" || status == http.StatusTooManyRequests:
+						default:
+							admitted[route]++
+						}
+					}()
+				}
+			}
+			for i := range 1000 {
+				if status, route := w.ask(h, fmt.Sprintf("GET /random/%d", i)); status != http.StatusTooManyRequests && route != "-" {
+					admitted[route]++
+				}
+			}
+			for route, count := range admitted {
+				if count > n {
+					t.Errorf("%d requests of %q passed, want at most %d", count, route, n)
+				}
+				if strings.ContainsAny(route, "%1") && !strings.Contains(route, "[0-9]") {
+					t.Errorf("a path became a key: %q", route)
+				}
+			}
+			if len(admitted) > 4 {
+				t.Errorf("%d keys: %v", len(admitted), admitted)
+			}
+		})
+	}
 }
 
 // goList returns what the go command says of packages, one line each.

@@ -53,6 +53,12 @@ type Config struct {
 	// NoHeaders alone writes none but Retry-After.
 	Headers []Dialect
 
+	// PartitionKeys adds pk to the lists of Draft08 and Draft12: 12 bytes of a digest
+	// of the key that was counted, so that clients which are counted by several keys
+	// can tell their quotas apart. Whoever sees the headers can test guesses of a key
+	// by it (addresses are few), unless Secret is set. It costs two allocations more.
+	PartitionKeys bool
+
 	// Cost returns how many units a request takes, 1 to MaxUnits. Default: 1. A
 	// cost above a limit's N can never pass and is answered with 400. A cost below
 	// 1, or an error, is a fault of the program: 503, and logged once.
@@ -139,7 +145,7 @@ func (c *Config) check() (faults []*FieldError) {
 	if c.Budget < 0 {
 		bad("Budget", c.Budget.String(), "negative", "use a positive duration, or 0 for 100ms")
 	}
-	return append(faults, checkDialects(c.Headers)...)
+	return append(faults, checkDialects(c.Headers, c.PartitionKeys)...)
 }
 
 func (c *Config) checkLimits() (faults []*FieldError) {

@@ -79,6 +79,16 @@ func (s LimitState) Name() string {
 	return s.limit.name
 }
 
+// Policy returns the name under which the headers of Draft08 and Draft12 and the
+// violated-policies of a refusal list the limit: the name it was given, or that of
+// the limiter if it has one limit only, or Name.
+func (s LimitState) Policy() string {
+	if s.limit == nil {
+		return ""
+	}
+	return s.limit.policy
+}
+
 // Window returns the length of the limit's window.
 func (s LimitState) Window() time.Duration {
 	if s.limit == nil {

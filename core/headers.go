@@ -3,7 +3,6 @@ package core
 import (
 	"net/http"
 	"strconv"
-	"strings"
 )
 
 // Header names in the canonical form that Header.Set gives them. On the wire
@@ -14,89 +13,26 @@ const (
 	headerReset      = "X-Ratelimit-Reset"
 	headerRetryAfter = "Retry-After"
 
+	// The fields of draft-ietf-httpapi-ratelimit-headers in its revisions.
+	headerRateLimit          = "Ratelimit"
+	headerRateLimitPolicy    = "Ratelimit-Policy"
+	headerRateLimitLimit     = "Ratelimit-Limit"
+	headerRateLimitRemaining = "Ratelimit-Remaining"
+	headerRateLimitReset     = "Ratelimit-Reset"
+
 	// 429 must not be stored by a cache (RFC 6585 §4); intermediaries vary.
 	headerCacheControl = "Cache-Control"
 	noStore            = "no-store"
 )
 
-// ExposedHeaders returns the names of all headers that a limiter may set, for
-// the Access-Control-Expose-Headers of a CORS middleware: without it, scripts of
-// other origins cannot read them. The CORS middleware goes outside the limiter.
+// ExposedHeaders returns the names of all headers that a limiter may set, in any
+// dialect, for the Access-Control-Expose-Headers of a CORS middleware: without it,
+// scripts of other origins cannot read them. The CORS middleware goes outside the
+// limiter.
 func ExposedHeaders() []string {
-	return []string{"X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset", "Retry-After"}
-}
-
-// Dialect is a form of rate limit headers. A limiter can write several at once.
-// All set their headers before the handler runs, and replace what is there.
-type Dialect uint8
-
-// The dialects.
-const (
-	// XRateLimit writes X-RateLimit-Limit, -Remaining and -Reset. Reset is the Unix
-	// time in seconds, rounded up, at which the oldest counted unit leaves; on a
-	// refusal, the moment of Retry-After. The memory store tells Unix time by the
-	// system's clock at its start and the monotonic clock since; where the system
-	// is suspended or its clock is set, XRateLimitDelta stays right.
-	XRateLimit Dialect = iota
-	// XRateLimitDelta writes the same headers, Reset in seconds from now.
-	XRateLimitDelta
-	// NoHeaders writes nothing. A refusal still has its Retry-After.
-	NoHeaders
-)
-
-var dialectNames = [...]string{"x-ratelimit", "x-ratelimit-delta", "none"}
-
-// write sets the headers of one dialect: the place where a new one is
-// registered. A table of functions would make the decision escape to the heap.
-func (d Dialect) write(h http.Header, v *headerValues, of *Decision) {
-	switch d {
-	case XRateLimit:
-		writeXRateLimit(h, v, of, false)
-	case XRateLimitDelta:
-		writeXRateLimit(h, v, of, true)
-	}
-}
-
-// String returns the name of the dialect.
-func (d Dialect) String() string {
-	if int(d) < len(dialectNames) {
-		return dialectNames[d]
-	}
-	return "Dialect(" + strconv.Itoa(int(d)) + ")"
-}
-
-func checkDialects(all []Dialect) (faults []*FieldError) {
-	bad := func(value, problem, remedy string) {
-		faults = append(faults, &FieldError{Field: "Headers", Value: value, Problem: problem, Remedy: remedy})
-	}
-	seen := map[Dialect]bool{}
-	for _, d := range all {
-		switch {
-		case int(d) >= len(dialectNames):
-			bad(d.String(), "not a dialect", "use XRateLimit, XRateLimitDelta or NoHeaders")
-		case seen[d]:
-			bad(d.String(), "listed twice", "list it once")
-		case d == NoHeaders && len(all) > 1:
-			bad(d.String(), "listed with others", "list it alone")
-		}
-		seen[d] = true
-	}
-	if seen[XRateLimit] && seen[XRateLimitDelta] {
-		bad("x-ratelimit, x-ratelimit-delta", "both write the same headers", "choose one")
-	}
-	return faults
-}
-
-// newLimitSpec prepares a limit for the hot path.
-func newLimitSpec(limiter string, l Limit) limitSpec {
-	return limitSpec{
-		Limit:   l,
-		name:    l.Name(),
-		counter: NewCounter(limiter, l.Name(), l.window, l.algorithm, l.slots),
-		hotFrom: l.hotFrom(),
-		// A string of its own, by whose address a response shows who wrote it
-		// (see wroteHeaders); strconv shares those of small numbers.
-		header: strings.Clone(strconv.FormatInt(l.n, 10)),
+	return []string{
+		"X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset", "Retry-After",
+		"RateLimit", "RateLimit-Policy", "RateLimit-Limit", "RateLimit-Remaining", "RateLimit-Reset",
 	}
 }
 
@@ -106,10 +42,9 @@ func newLimitSpec(limiter string, l Limit) limitSpec {
 // lie together, to save allocations.
 type headerValues []string
 
-const (
-	roomAdmitted = 3
-	roomRefused  = 7 // with Cache-Control, Retry-After and what Refuse adds
-)
+// roomRefused is how many values a refusal has beside those of the dialects:
+// Cache-Control, Retry-After and what Refuse adds.
+const roomRefused = 4
 
 // set sets a header whose name is canonical.
 func (v *headerValues) set(h http.Header, name, value string) {
@@ -125,32 +60,38 @@ func (v *headerValues) reserve(n int) {
 	}
 }
 
-// writeHeaders sets what a response carries.
-func (l *Limiter) writeHeaders(h http.Header, v *headerValues, d *Decision) {
+// writeHeaders sets what the response of a request carries that was decided.
+func (l *Limiter) writeHeaders(h http.Header, v *Verdict) {
+	d, values := &v.Decision, &v.values
 	if d.Reason == Undecided {
 		return // there is nothing true to say
 	}
 	if !d.Allowed {
-		v.reserve(roomRefused)
+		values.reserve(l.room + roomRefused)
 	}
 	for _, dialect := range l.cfg.Headers {
-		dialect.write(h, v, d)
+		dialect.write(l, h, v)
 	}
 	if d.Allowed {
 		return
 	}
-	v.set(h, headerCacheControl, noStore)
+	values.set(h, headerCacheControl, noStore)
 	if d.Reason == Refused {
-		v.set(h, headerRetryAfter, strconv.FormatInt(d.retryAfterSeconds(), 10))
+		values.set(h, headerRetryAfter, strconv.FormatInt(d.retryAfterSeconds(), 10))
 	}
 }
 
-// writeXRateLimit sets the three X-RateLimit headers.
-func writeXRateLimit(h http.Header, v *headerValues, d *Decision, delta bool) {
+// limitNames are the headers of a dialect that tells of one limit in three fields.
+type limitNames struct{ limit, remaining, reset string }
+
+// writeLimit sets the three headers of the limit shown. It reports whether it did:
+// what an outer limiter has set stays if it is as strict.
+func (l *Limiter) writeLimit(h http.Header, v *Verdict, names limitNames, delta bool) bool {
+	d := &v.Decision
 	s := &d.states()[d.shown]
 	remaining, reset := s.Remaining(), s.resets(d.Allowed).unixCeil()
-	if d.Allowed && !stricter(h, remaining) {
-		return
+	if d.Allowed && !stricter(remaining, first(h[names.remaining])) {
+		return false
 	}
 	if delta {
 		reset = ceilSeconds(int64(s.resets(d.Allowed) - s.At))
@@ -159,14 +100,15 @@ func writeXRateLimit(h http.Header, v *headerValues, d *Decision, delta bool) {
 	b := strconv.AppendInt(buf[:0], remaining, 10)
 	cut := len(b)
 	text := string(strconv.AppendInt(b, reset, 10))
-	v.reserve(roomAdmitted)
+	v.values.reserve(l.room)
 	limit := s.limit.header
 	if s.N != s.limit.n {
 		limit = strconv.FormatInt(s.N, 10)
 	}
-	v.set(h, headerLimit, limit)
-	v.set(h, headerRemaining, text[:cut])
-	v.set(h, headerReset, text[cut:])
+	v.values.set(h, names.limit, limit)
+	v.values.set(h, names.remaining, text[:cut])
+	v.values.set(h, names.reset, text[cut:])
+	return true
 }
 
 // resets returns the instant that Reset names: when the oldest unit leaves, or,
@@ -182,12 +124,18 @@ func (s *LimitState) resets(allowed bool) Instant {
 
 // stricter reports whether an admitted request's remaining units are fewer than
 // those that an outer limiter has shown already. Of two that are equal, the
-// outer one stays.
-func stricter(h http.Header, remaining int64) bool {
-	shown := h[headerRemaining]
-	if len(shown) == 0 {
-		return true
+// outer one stays; what is no number goes.
+func stricter(remaining int64, shown string) bool {
+	if shown == "" {
+		return true // spares the error that ParseInt would make
 	}
-	other, err := strconv.ParseInt(shown[0], 10, 64)
+	other, err := strconv.ParseInt(shown, 10, 64)
 	return err != nil || remaining < other
+}
+
+func first(values []string) string {
+	if len(values) == 0 {
+		return ""
+	}
+	return values[0]
 }

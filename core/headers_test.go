@@ -2,9 +2,11 @@ package core_test
 
 import (
 	"context"
+	"maps"
 	"net/http"
 	"regexp"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -369,9 +371,15 @@ func TestChangedHeaderValuesReachNoOtherResponse(t *testing.T) {
 }
 
 func TestExposedHeadersAreAllThatALimiterSets(t *testing.T) {
-	l := limiterOn(t, newHandClock(), core.PerMinute(1))
-	admit(t, l)
-	_, h := admit(t, l)
+	h := http.Header{}
+	for _, dialects := range [][]core.Dialect{{core.XRateLimit, core.Draft06, core.Draft07}, {core.XRateLimitDelta, core.Draft08}, {core.Draft12}} {
+		l := limiterWith(t, core.Config{
+			Name: "api", Limits: []core.Limit{core.PerMinute(1)}, Store: memoryOn(t, newHandClock()), Headers: dialects,
+		})
+		admit(t, l)
+		_, refused := admit(t, l)
+		maps.Copy(h, refused)
+	}
 	h.Del("Cache-Control") // scripts can read it without being told
 	names := core.ExposedHeaders()
 	for _, name := range names {
@@ -399,6 +407,11 @@ func TestDialectsThatDoNotGoTogether(t *testing.T) {
 		{[]core.Dialect{core.XRateLimit, core.XRateLimit}, "x-ratelimit", "listed twice"},
 		{[]core.Dialect{core.XRateLimitDelta, core.NoHeaders}, "none", "listed with others"},
 		{[]core.Dialect{core.XRateLimit, core.XRateLimitDelta}, "x-ratelimit, x-ratelimit-delta", "both write the same headers"},
+		{[]core.Dialect{core.Draft08, core.XRateLimit, core.Draft06}, "draft-08, draft-06", "both write the same headers"},
+		{[]core.Dialect{core.Draft07, core.Draft12}, "draft-07, draft-12", "both write the same headers"},
+		{[]core.Dialect{core.Draft12, core.Draft08}, "draft-12, draft-08", "both write the same headers"},
+		{[]core.Dialect{core.Draft07, core.Draft06, core.Draft07}, "draft-07", "listed twice"},
+		{[]core.Dialect{core.Dialect(77), core.NoHeaders}, "none", "listed with others"},
 	} {
 		_, err := core.New(core.Config{Limits: []core.Limit{core.PerMinute(1)}, Headers: test.dialects})
 		found := false
@@ -411,9 +424,19 @@ func TestDialectsThatDoNotGoTogether(t *testing.T) {
 	}
 }
 
+func TestPartitionKeysNeedAPlace(t *testing.T) {
+	for _, dialects := range [][]core.Dialect{nil, {core.XRateLimit, core.Draft07}, {core.NoHeaders}} {
+		_, err := core.New(core.Config{Limits: []core.Limit{core.PerMinute(1)}, Headers: dialects, PartitionKeys: true})
+		if err == nil || !strings.Contains(err.Error(), "PartitionKeys") || !strings.Contains(err.Error(), "add Draft08 or Draft12") {
+			t.Errorf("%v: %v", dialects, err)
+		}
+	}
+}
+
 func TestDialectNames(t *testing.T) {
 	for d, want := range map[core.Dialect]string{
-		core.XRateLimit: "x-ratelimit", core.XRateLimitDelta: "x-ratelimit-delta", core.NoHeaders: "none", core.Dialect(200): "Dialect(200)",
+		core.XRateLimit: "x-ratelimit", core.XRateLimitDelta: "x-ratelimit-delta", core.NoHeaders: "none",
+		core.Draft06: "draft-06", core.Draft07: "draft-07", core.Draft08: "draft-08", core.Draft12: "draft-12", core.Dialect(200): "Dialect(200)",
 	} {
 		if d.String() != want {
 			t.Errorf("%q, want %q", d, want)

@@ -20,6 +20,7 @@ type Verdict struct {
 	Counted bool
 
 	values headerValues // what was set, with room for what Refuse sets
+	keys   []byte       // the partition keys of the limits, where headers tell them
 }
 
 // Proceed reports whether the request may go on to its handler. If not, Refuse
@@ -56,13 +57,13 @@ func (l *Limiter) Admit(h http.Header, r keyfunc.Request) (v Verdict) {
 		return v
 	}
 	v.Counted = true
-	if v.Err = l.decideRequest(r, &v.Decision); v.Err != nil {
+	if v.Err = l.decideRequest(r, &v); v.Err != nil {
 		l.notice.failed(l, &v)
 		v.values.reserve(roomRefused)
 		v.values.set(h, headerCacheControl, noStore)
 		return v
 	}
-	l.writeHeaders(h, &v.values, &v.Decision)
+	l.writeHeaders(h, &v)
 	return v
 }
 
@@ -80,7 +81,7 @@ func isPreflight(r *http.Request) bool {
 	return r.Header.Get("Origin") != "" && r.Header.Get("Access-Control-Request-Method") != ""
 }
 
-func (l *Limiter) decideRequest(r keyfunc.Request, d *Decision) error {
+func (l *Limiter) decideRequest(r keyfunc.Request, v *Verdict) error {
 	cost := int64(1)
 	if l.cfg.Cost != nil {
 		var err error
@@ -91,7 +92,10 @@ func (l *Limiter) decideRequest(r keyfunc.Request, d *Decision) error {
 	c := l.call(OpTake, cost)
 	err := l.identify(c, r)
 	if err == nil {
-		err = l.decide(r.HTTP().Context(), c, d)
+		err = l.decide(r.HTTP().Context(), c, &v.Decision)
+	}
+	if err == nil && l.cfg.PartitionKeys {
+		v.partitionKeys(c)
 	}
 	l.calls.Put(c)
 	return err

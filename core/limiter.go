@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -26,6 +27,10 @@ type Limiter struct {
 	byPeer keyfunc.Func
 	log    *slog.Logger
 
+	policies string   // RateLimit-Policy of Draft08 and Draft12, while quotas are as configured
+	quotas   []string // that of Draft06 and Draft07, by the limit shown
+	room     int      // how many header values the dialects write
+
 	calls  sync.Pool // of *Call, with room for all limits
 	queues turns     // who waits, by key
 	health health
@@ -36,12 +41,47 @@ type Limiter struct {
 type limitSpec struct {
 	Limit
 	name    string
+	policy  string // the name in lists of limits: see LimitState.Policy
 	counter *Counter
 	hotFrom int64
 	header  string // N in decimal
 }
 
 const defaultName = "default"
+
+// newLimitSpec prepares a limit of cfg for the hot path.
+func newLimitSpec(cfg *Config, limit Limit) limitSpec {
+	s := limitSpec{
+		Limit:   limit,
+		name:    limit.Name(),
+		policy:  limit.Name(),
+		counter: NewCounter(cfg.Name, limit.Name(), limit.window, limit.algorithm, limit.slots),
+		hotFrom: limit.hotFrom(),
+		// A string of its own, by whose address a response shows who wrote it
+		// (see wroteHeaders); strconv shares those of small numbers.
+		header: strings.Clone(strconv.FormatInt(limit.n, 10)),
+	}
+	if limit.name == "" && len(cfg.Limits) == 1 {
+		s.policy = cfg.Name
+	}
+	return s
+}
+
+// prepareHeaders makes what the headers of all responses have in common.
+func (l *Limiter) prepareHeaders() {
+	states := make([]LimitState, len(l.limits))
+	for i := range l.limits {
+		states[i] = LimitState{N: l.limits[i].n, limit: &l.limits[i]}
+	}
+	l.policies = policyList(states)
+	l.quotas = make([]string, len(states))
+	for i := range states {
+		l.quotas[i] = quotaList(states, i)
+	}
+	for _, d := range l.cfg.Headers {
+		l.room += dialects[d].fields
+	}
+}
 
 // newLimiter builds the limiter of a configuration that was checked.
 func newLimiter(cfg Config) *Limiter {
@@ -61,8 +101,9 @@ func newLimiter(cfg Config) *Limiter {
 		l.log = slog.Default()
 	}
 	for _, limit := range cfg.Limits {
-		l.limits = append(l.limits, newLimitSpec(cfg.Name, limit))
+		l.limits = append(l.limits, newLimitSpec(&cfg, limit))
 	}
+	l.prepareHeaders()
 	if len(cfg.Secret) > 0 {
 		l.sealer, _ = keyfunc.NewSealer(cfg.Secret) // check has found the secret long enough
 		l.cfg.Secret = nil                          // nobody who prints the limiter shall see it

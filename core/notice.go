@@ -84,18 +84,24 @@ func (n *notices) mountedTwice(l *Limiter, h http.Header, r *http.Request) bool 
 	return true
 }
 
-// wroteHeaders reports whether the X-RateLimit-Limit of the response is the very
-// string that this limiter writes. It costs no memory, unlike a mark in the
-// request's context. It misses a mounting that wrote no X-RateLimit headers, or
-// whose headers a stricter limiter has replaced in between.
+// wroteHeaders reports whether a header of the response has the very string that
+// this limiter writes. It costs no memory, unlike a mark in the request's context.
+// It misses a mounting that wrote no headers, or whose headers another limiter has
+// replaced or added to in between, and one that wrote partition keys alone.
 func wroteHeaders(l *Limiter, h http.Header) bool {
-	v := h[headerLimit]
-	if len(v) == 0 {
-		return false
-	}
-	for i := range l.limits {
-		if unsafe.StringData(v[0]) == unsafe.StringData(l.limits[i].header) {
+	for _, name := range [...]string{headerLimit, headerRateLimitLimit, headerRateLimitPolicy} {
+		v := h[name]
+		if len(v) == 0 {
+			continue
+		}
+		at := unsafe.StringData(v[0])
+		if at == unsafe.StringData(l.policies) {
 			return true
+		}
+		for i := range l.limits {
+			if at == unsafe.StringData(l.limits[i].header) || at == unsafe.StringData(l.quotas[i]) {
+				return true
+			}
 		}
 	}
 	return false

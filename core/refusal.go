@@ -108,7 +108,7 @@ func (v *Verdict) problem(status int) problem {
 	}
 	for _, s := range v.Decision.states() {
 		if s.Violated {
-			p.Violated = append(p.Violated, s.Name())
+			p.Violated = append(p.Violated, s.Policy())
 		}
 	}
 	return p
