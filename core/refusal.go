@@ -80,7 +80,10 @@ func (v *Verdict) write(w http.ResponseWriter, r *http.Request) {
 
 // Message returns the text of the default response, without a newline. It says
 // nothing of the store or the program.
-func (v *Verdict) Message() string { return string(v.appendText(nil, v.Status())) }
+func (v *Verdict) Message() string {
+	var buf [64]byte
+	return string(v.appendText(buf[:0], v.Status()))
+}
 
 // Status returns the status of the default response: see Refuse.
 func (v *Verdict) Status() int {

@@ -91,7 +91,7 @@ func Middleware(l *core.Limiter, opts ...Option) echo.MiddlewareFunc {
 			if own, ok := errors.AsType[*echo.HTTPError](v.Err); ok {
 				return own
 			}
-			return echo.NewHTTPError(v.Status(), v.Message()).WithInternal(v.Err)
+			return &echo.HTTPError{Code: v.Status(), Message: v.Message(), Internal: v.Err}
 		}
 	}
 }

@@ -90,7 +90,11 @@ func Middleware(l *core.Limiter, opts ...Option) echo.MiddlewareFunc {
 			if own, ok := errors.AsType[*echo.HTTPError](v.Err); ok {
 				return own
 			}
-			return echo.NewHTTPError(v.Status(), v.Message()).Wrap(v.Err)
+			e := echo.NewHTTPError(v.Status(), v.Message())
+			if v.Err != nil {
+				return e.Wrap(v.Err)
+			}
+			return e
 		}
 	}
 }
