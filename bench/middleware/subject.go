@@ -1,6 +1,7 @@
 package main
 
 import (
+	"net"
 	"net/http"
 	"time"
 
@@ -69,11 +70,11 @@ func newSubjects(m mode) ([]subject, error) {
 	all := []subject{
 		{"net/http", "", onNetHTTP(nil)},
 		{"net/http", slidegate, onNetHTTP(nethttp.LimitByIP(m.n, m.window))},
-		{"net/http", "httprate", onNetHTTP(httprate.LimitBy(int(m.n), m.window, httprate.KeyByIP))},
+		{"net/http", "httprate", onNetHTTP(httprate.LimitBy(int(m.n), m.window, peer))},
 		{"net/http", "ulule/limiter", onNetHTTP(ululehttp.NewMiddleware(quota()).Handler)},
 		{"chi", "", onChi(nil)},
 		{"chi", slidegate, onChi(chimw.LimitByIP(m.n, m.window))},
-		{"chi", "httprate", onChi(httprate.LimitBy(int(m.n), m.window, httprate.KeyByIP))},
+		{"chi", "httprate", onChi(httprate.LimitBy(int(m.n), m.window, peer))},
 		{"gin", "", onGin(nil)},
 		{"gin", slidegate, onGin(ginmw.LimitByIP(m.n, m.window))},
 		{"gin", "ulule/limiter", onGin(ululegin.NewMiddleware(quota()))},
@@ -95,6 +96,12 @@ func newSubjects(m mode) ([]subject, error) {
 		}
 	}
 	return all, nil
+}
+
+// peer is what httprate's documentation advises for clients without a proxy.
+func peer(r *http.Request) (string, error) {
+	host, _, err := net.SplitHostPort(r.RemoteAddr)
+	return httprate.CanonicalizeIP(host), err
 }
 
 func empty(http.ResponseWriter, *http.Request) {}
