@@ -10,6 +10,7 @@ import (
 	"io"
 	"log"
 	"log/slog"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -289,7 +290,9 @@ type bench struct {
 	http2     bool
 	clock     atomic.Int64 // microseconds
 	store     *core.Memory
-	answers   bool // the limiters have handlers of their own for refusals
+	answers   bool                            // the limiters have handlers of their own for refusals
+	outer     func(http.Handler) http.Handler // around the framework, if not nil
+	listener  net.Listener                    // in place of a TCP port, if not nil
 	url       string
 	client    *http.Client
 
@@ -323,7 +326,15 @@ func (b *bench) start(mount func(b *bench) mounts) {
 	if b.store, err = core.NewMemory(core.MemoryConfig{Clock: func() time.Time { return time.UnixMicro(b.clock.Load()) }}); err != nil {
 		b.Fatal(err)
 	}
-	server := httptest.NewUnstartedServer(b.recovery(b.framework.build(b.service, mount(b))))
+	h := b.framework.build(b.service, mount(b))
+	if b.outer != nil {
+		h = b.outer(h)
+	}
+	server := httptest.NewUnstartedServer(b.recovery(h))
+	if b.listener != nil {
+		_ = server.Listener.Close()
+		server.Listener = b.listener
+	}
 	server.Config.ErrorLog = log.New(b, "", 0)
 	if server.EnableHTTP2 = b.http2; b.http2 {
 		server.StartTLS()
@@ -869,6 +880,113 @@ func TestOutageIsLoggedOnce(t *testing.T) {
 
 // The headers are on the wire with the first byte of a stream, and the stream
 // flows while the handler runs.
+// stuck is a store that answers nobody. It heeds the context that it is given.
+type stuck struct{ core.Store }
+
+func (stuck) Do(ctx context.Context, _ *core.Call) error {
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+// The request's own deadline counts, not that of a framework's context, which may
+// know none.
+func TestAStuckStoreHoldsNoRequestBeyondItsDeadline(t *testing.T) {
+	everywhere(t, func(b *bench) mounts {
+		b.outer = func(next http.Handler) http.Handler {
+			return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				ctx, cancel := context.WithTimeout(r.Context(), 20*time.Millisecond)
+				defer cancel()
+				next.ServeHTTP(w, r.WithContext(ctx))
+			})
+		}
+		return mounts{root: []*core.Limiter{b.limiter("api", core.Config{
+			Limits: []core.Limit{core.PerMinute(1)}, Store: stuck{}, Budget: time.Hour, OnFailure: core.Closed,
+		})}}
+	}, func(b *bench) {
+		b.run([]call{{0, "GET /", nil, 503, "", "Service Unavailable. Try again later.\n"}})
+	})
+}
+
+// A peer on a unix socket has no address. All of them share one key.
+func TestPeersOnAUnixSocketAreLimited(t *testing.T) {
+	everywhere(t, func(b *bench) mounts {
+		path := filepath.Join(b.TempDir(), "s")
+		var err error
+		if b.listener, err = net.Listen("unix", path); err != nil {
+			b.Fatal(err)
+		}
+		return mounts{root: []*core.Limiter{
+			b.limiter("api", core.Config{Limits: []core.Limit{core.PerMinute(2)}}),
+		}}
+	}, func(b *bench) {
+		b.client.Transport.(*http.Transport).DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return new(net.Dialer).DialContext(ctx, "unix", b.listener.Addr().String())
+		}
+		// What such an address looks like as a URL is nobody's business.
+		b.url = map[bool]string{false: "http://example.com", true: "https://example.com"}[b.http2]
+		b.run([]call{
+			{0, "GET /", nil, 200, "2 1 60", "home"},
+			{0, "GET /", nil, 200, "2 0 60", "home"},
+			{0, "GET /", nil, 429, "2 0 60 60", tryAgain(60)},
+		})
+	})
+}
+
+// A method that a middleware overrides is the one that counts, if the middleware
+// goes outside of the limiter.
+func TestAnOverriddenMethodCounts(t *testing.T) {
+	everywhere(t, func(b *bench) mounts {
+		b.outer = func(next http.Handler) http.Handler {
+			return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if m := r.Header.Get("X-HTTP-Method-Override"); m != "" {
+					r.Method = m
+				}
+				next.ServeHTTP(w, r)
+			})
+		}
+		return mounts{root: []*core.Limiter{b.limiter("api", core.Config{
+			Limits: []core.Limit{core.PerMinute(1)}, Key: keyfunc.All(keyfunc.ByRoute(), keyfunc.ByMethod()),
+		})}}
+	}, func(b *bench) {
+		b.run([]call{
+			{0, "POST /items", nil, 201, "1 0 60", "created"},
+			{0, "GET /items", []string{"X-HTTP-Method-Override", "POST"}, 429, "1 0 60 60", tryAgain(60)},
+			{0, "POST /", []string{"X-HTTP-Method-Override", "GET"}, 200, "1 0 60", "home"},
+		})
+	})
+}
+
+// What the list of exposed headers leaves out, scripts of other origins cannot read.
+func TestScriptsOfOtherOriginsCanReadTheHeaders(t *testing.T) {
+	safe := []string{"Cache-Control", "Content-Length", "Content-Type"} // https://fetch.spec.whatwg.org/#cors-safelisted-response-header-name
+	own := []string{"Access-Control-Allow-Origin", "Access-Control-Expose-Headers", "Date", "Vary", "X-Content-Type-Options"}
+	everywhere(t, func(b *bench) mounts {
+		b.outer = func(next http.Handler) http.Handler {
+			return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				w.Header().Set("Access-Control-Allow-Origin", "*")
+				w.Header().Add("Access-Control-Expose-Headers", strings.Join(core.ExposedHeaders(), ", "))
+				next.ServeHTTP(w, r)
+			})
+		}
+		return mounts{root: []*core.Limiter{b.limiter("api", core.Config{
+			Limits: []core.Limit{core.PerMinute(1)}, Headers: []core.Dialect{core.XRateLimit, core.Draft08},
+		})}}
+	}, func(b *bench) {
+		for _, status := range []int{200, 429} {
+			res := b.get("GET /", "Origin", "https://shop.example")
+			exposed := strings.Split(strings.ToLower(res.Header.Get("Access-Control-Expose-Headers")), ", ")
+			for name := range res.Header {
+				if !slices.Contains(exposed, strings.ToLower(name)) && !slices.Contains(safe, name) && !slices.Contains(own, name) {
+					b.Errorf("%d: %s is not exposed", status, name)
+				}
+			}
+			if res.StatusCode != status || res.Header.Get("RateLimit") == "" || (res.Header.Get("Retry-After") != "") != (status == 429) {
+				b.Errorf("%d %v", res.StatusCode, res.Header)
+			}
+		}
+	})
+}
+
 func TestStreamsFlowAndCarryTheHeaders(t *testing.T) {
 	for _, how := range []string{"flusher", "controller"} {
 		t.Run(how, func(t *testing.T) {
