@@ -1404,7 +1404,7 @@ func standard(importPath string) bool {
 }
 
 func TestTheHeartCompilesNoOtherModule(t *testing.T) {
-	for _, p := range goList(t, "-deps", "-f", "{{if not .Standard}}{{.ImportPath}}{{end}}", "./nethttp", "./core", "./keyfunc") {
+	for _, p := range goList(t, "-deps", "-f", "{{if not .Standard}}{{.ImportPath}}{{end}}", "./nethttp", "./core", "./keyfunc", "./core/limittest") {
 		if _, ours := inside(p); !ours {
 			t.Errorf("%s is compiled", p)
 		}

@@ -22,8 +22,16 @@ var imports = map[string]string{
 	"context": "context", "fmt": "fmt", "http": "net/http", "httptest": "net/http/httptest", "log": "log",
 	"netip": "net/netip", "slog": "log/slog", "testing": "testing", "time": "time",
 	"core": module + "/core", "keyfunc": module + "/keyfunc", "nethttp": module + "/nethttp",
+	"chimw":      module + "/chimw",
+	"ginmw":      module + "/ginmw",
+	"echomw":     module + "/echomw",
+	"fallback":   module + "/core/fallback",
+	"limittest":  module + "/core/limittest",
 	"redisstore": module + "/core/redisstore",
 	"storetest":  module + "/core/storetest",
+	"gin":        "github.com/gin-gonic/gin",
+	"chi":        "github.com/go-chi/chi/v5",
+	"echo":       "github.com/labstack/echo/v4",
 }
 
 const module = "github.com/slidegate/slidegate"

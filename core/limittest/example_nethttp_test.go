@@ -1,0 +1,32 @@
+package limittest_test
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	"github.com/slidegate/slidegate/core"
+	"github.com/slidegate/slidegate/core/limittest"
+	"github.com/slidegate/slidegate/nethttp"
+)
+
+func TestLoginOfNetHTTPIsLimited(t *testing.T) {
+	clock := limittest.NewClock()
+	lim := limittest.New(t, clock, core.Config{Limits: []core.Limit{core.PerMinute(5)}})
+	mux := http.NewServeMux()
+	mux.Handle("POST /login", nethttp.Middleware(lim)(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		http.Error(w, "wrong password", http.StatusUnauthorized)
+	})))
+	login := func() *httptest.ResponseRecorder {
+		w := httptest.NewRecorder()
+		mux.ServeHTTP(w, httptest.NewRequest(http.MethodPost, "/login", nil))
+		return w
+	}
+
+	limittest.Use(t, lim, limittest.Peer(), 4)
+	limittest.Admitted(t, login())
+	limittest.Refused(t, login(), time.Minute)
+	clock.Advance(time.Minute)
+	limittest.Admitted(t, login())
+}
