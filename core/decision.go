@@ -44,6 +44,7 @@ type Decision struct {
 	Cost int64
 
 	limiter *Limiter
+	failure Failure
 	shown   uint8 // the limit that Shown returns
 	few     [inlineParts]LimitState
 	many    []LimitState // in place of few when there are more limits than it holds
@@ -150,6 +151,10 @@ func (d *Decision) Shown() LimitState {
 	return d.states()[d.shown]
 }
 
+// Failure says why the store did not decide: NoFailure if it did. Of a decision that
+// is Undecided nobody did; any other was then made by the local window.
+func (d *Decision) Failure() Failure { return d.failure }
+
 // At returns the instant of the decision, on the time of the limit shown.
 func (d *Decision) At() Instant { return d.Shown().At }
 
@@ -172,7 +177,7 @@ func (d *Decision) retryAfterSeconds() int64 {
 
 // read takes the answers of a call.
 func (d *Decision) read(l *Limiter, c *Call) {
-	d.limiter, d.Allowed, d.count = l, true, len(c.Parts)
+	d.limiter, d.Allowed, d.count, d.failure = l, true, len(c.Parts), c.Failure
 	if len(c.Parts) > len(d.few) {
 		d.many = make([]LimitState, len(c.Parts))
 	}

@@ -23,6 +23,7 @@ type Limiter struct {
 	store  Store
 	owned  bool // the store is the limiter's own, and Close closes it
 	timed  bool // the store keeps the budget by itself
+	silent bool // the store logs its outages by itself
 	sealer *keyfunc.Sealer
 	byPeer keyfunc.Func
 	log    *slog.Logger
@@ -114,6 +115,8 @@ func newLimiter(cfg Config) *Limiter {
 	}
 	b, ok := l.store.(Budgeted)
 	l.timed = ok && b.KeepsBudget()
+	g, ok := l.store.(Guarded)
+	l.silent = ok && g.LogsOutages()
 	l.calls.New = func() any { return &Call{Parts: make([]Part, len(l.limits))} }
 	l.notice.watch(cfg)
 	return l
@@ -291,12 +294,20 @@ func (l *Limiter) decide(ctx context.Context, c *Call, d *Decision) error {
 		d.read(l, c)
 		return nil
 	}
-	*d = Decision{Reason: Undecided, Cost: cost, limiter: l}
+	*d = Decision{Reason: Undecided, Cost: cost, limiter: l, failure: failureOf(err)}
 	if c.Policy == Open && c.Op != OpPeek && errors.Is(err, ErrNoDecision) {
 		d.Allowed = true
 		return nil
 	}
 	return err
+}
+
+// failureOf returns the failure of the store, if it was asked and has failed.
+func failureOf(err error) Failure {
+	if !errors.Is(err, ErrNoDecision) {
+		return NoFailure
+	}
+	return FailureOf(err)
 }
 
 func badCost(cost int64) error {
@@ -368,7 +379,7 @@ func (h *health) failed(l *Limiter, err error) {
 	now := time.Now().UnixMicro()
 	h.missed.Add(1)
 	h.last.Store(now)
-	if h.failing.Load() {
+	if l.silent || h.failing.Load() {
 		return
 	}
 	h.since.Store(now)

@@ -36,6 +36,13 @@ type Budgeted interface {
 	KeepsBudget() bool
 }
 
+// Guarded is a store that tells operators by itself when it fails and when it
+// answers again, if LogsOutages says so. For all others the limiter logs that.
+type Guarded interface {
+	Store
+	LogsOutages() bool
+}
+
 // Op is what a Call wants done.
 type Op uint8
 
@@ -84,6 +91,10 @@ type Call struct {
 	// Policy and Budget say what a store that cannot answer in time does.
 	Policy Policy
 	Budget time.Duration
+
+	// Failure is an answer: where a local window has decided in place of the store,
+	// it says why the store did not.
+	Failure Failure
 }
 
 // Part is the share of a Call that concerns one limit.
@@ -179,8 +190,9 @@ type Policy uint8
 
 // The policies. The zero value is Local.
 const (
-	// Local decides by a window in this process's memory, where a store brings one.
-	// With other stores it is Closed.
+	// Local decides by a window in this process's memory, where a store brings one,
+	// as package redisstore does by itself, and package fallback for any store. With
+	// other stores it is Closed.
 	Local Policy = iota
 	// Open lets the request pass.
 	Open

@@ -44,7 +44,7 @@ func groups(c *core.Call) []group {
 // answerApart answers a call whose parts no single script can hold: what takes or
 // reserves does so only if it all would pass, and gives back what it has when
 // another request was quicker.
-func (s *Store) answerApart(ctx context.Context, c *core.Call) error {
+func (s *link) answerApart(ctx context.Context, c *core.Call) error {
 	list := groups(c)
 	var err error
 	if c.Op == core.OpTake || c.Op == core.OpReserve {
@@ -64,7 +64,7 @@ func (s *Store) answerApart(ctx context.Context, c *core.Call) error {
 }
 
 // askAll asks all groups at the same time.
-func (s *Store) askAll(ctx context.Context, list []group) error {
+func (s *link) askAll(ctx context.Context, list []group) error {
 	var all sync.WaitGroup
 	for i := range list {
 		g := &list[i]
@@ -80,7 +80,7 @@ func (s *Store) askAll(ctx context.Context, list []group) error {
 
 // takeApart looks at all groups at once. If they would pass, it reserves in one
 // after the other; the last group of a take takes at once, and the others commit.
-func (s *Store) takeApart(ctx context.Context, c *core.Call, list []group) error {
+func (s *link) takeApart(ctx context.Context, c *core.Call, list []group) error {
 	for i := range list {
 		list[i].call.Op = core.OpPeek
 	}
@@ -123,20 +123,20 @@ func (s *Store) takeApart(ctx context.Context, c *core.Call, list []group) error
 
 // commit makes final what the groups have reserved. Where that fails the units
 // count as they are until the reservation lapses, so the decision stands.
-func (s *Store) commit(ctx context.Context, list []group) {
+func (s *link) commit(ctx context.Context, list []group) {
 	s.end(ctx, list, core.OpCommit)
 }
 
 // backOut gives back what the groups have reserved. Their limits had room, so the
 // answers say that the cost fits, and what is used without it.
-func (s *Store) backOut(ctx context.Context, c *core.Call, list []group) {
+func (s *link) backOut(ctx context.Context, c *core.Call, list []group) {
 	ctx, stop := bounded(context.WithoutCancel(ctx), c.Budget)
 	defer stop()
 	s.end(ctx, list, core.OpCancel)
 }
 
 // end ends what the groups have reserved, and takes over what is true after it.
-func (s *Store) end(ctx context.Context, list []group, op core.Op) {
+func (s *link) end(ctx context.Context, list []group, op core.Op) {
 	ends := make([]group, len(list))
 	for i := range list {
 		ends[i].call = *ending(&list[i].call, op)

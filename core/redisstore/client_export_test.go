@@ -47,7 +47,7 @@ func ClientOf(rawURL string, dial func(ctx context.Context, network, addr string
 }
 
 // ClientIn returns the client of a store that Open made.
-func ClientIn(s *Store) Client { return s.client }
+func ClientIn(s *Store) Client { return s.link.Load().client }
 
 // TimesOf returns what is taken to be the client's dialing, reading and writing.
 func TimesOf(c Client) [4]int64 {

@@ -36,7 +36,7 @@ func takeOff(c *core.Call) *flight {
 
 // fly has a goroutine answer the call, and waits for it as long as the caller
 // would and the budget lasts.
-func (s *Store) fly(ctx context.Context, c *core.Call) error {
+func (s *link) fly(ctx context.Context, c *core.Call) error {
 	f := takeOff(c)
 	within, stop := bounded(ctx, c.Budget)
 	abandoned := make(chan struct{})
@@ -110,7 +110,7 @@ func bounded(ctx context.Context, budget time.Duration) (context.Context, contex
 }
 
 // cancel gives back what the call has reserved.
-func (s *Store) cancel(ctx context.Context, c *core.Call) error {
+func (s *link) cancel(ctx context.Context, c *core.Call) error {
 	ctx, stop := bounded(context.WithoutCancel(ctx), max(c.Budget, 100*time.Millisecond))
 	defer stop()
 	return s.answer(ctx, new(question), ending(c, core.OpCancel))
@@ -120,7 +120,7 @@ func (s *Store) cancel(ctx context.Context, c *core.Call) error {
 // since the reply was lost. The server may hang, so it tries again for some seconds;
 // after that the units leave when the reservation lapses. A reply of the server is
 // clear: nothing was reserved.
-func (s *Store) giveBackUnclear(ctx context.Context, c *core.Call, err error) {
+func (s *link) giveBackUnclear(ctx context.Context, c *core.Call, err error) {
 	var reply redis.Error
 	if c.Op != core.OpReserve || errors.As(err, &reply) {
 		return

@@ -131,7 +131,7 @@ func TestAnAnswerThatComesTooLate(t *testing.T) {
 // knows whether it was made. It is given back once the server answers.
 func TestALostReservationIsGivenBack(t *testing.T) {
 	server := redistest.Need(t)
-	s, err := redisstore.Open("redis://"+server.Addr(), quiet)
+	s, err := redisstore.Open("redis://"+server.Addr(), quiet, redisstore.NoFallback())
 	if err != nil {
 		t.Fatal(err)
 	}

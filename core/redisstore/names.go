@@ -24,9 +24,7 @@ var algorithmLetters = [...]byte{core.Exact: 'e', core.Slotted: 's', core.Hybrid
 func appendName(b []byte, prefix string, x *core.Part) []byte {
 	b = append(b, prefix...)
 	b = append(b, '{')
-	b = appendEscaped(b, x.Counter.Limiter)
-	b = append(b, ':')
-	b, _ = x.Key.AppendText(b)
+	b = appendTag(b, x)
 	b = append(b, '}', ':')
 	b = appendEscaped(b, x.Counter.Limit)
 	b = append(b, ':')
@@ -36,6 +34,14 @@ func appendName(b []byte, prefix string, x *core.Part) []byte {
 		b = strconv.AppendInt(b, int64(x.Counter.Slots), 10)
 	}
 	return append(b, formatVersion...)
+}
+
+// appendTag appends what stands between the braces: the hash tag.
+func appendTag(b []byte, x *core.Part) []byte {
+	b = appendEscaped(b, x.Counter.Limiter)
+	b = append(b, ':')
+	b, _ = x.Key.AppendText(b)
+	return b
 }
 
 // logSuffix is what the log of a slotted or hybrid counter has behind the name of

@@ -47,9 +47,12 @@ func Open(rawURL string, opts ...Option) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	client := t.client()
-	s := newStore(client, opts...)
-	s.owned = client
+	c := newClients(t)
+	s, err := newStore(c.current(), opts...)
+	if err != nil {
+		return nil, errors.Join(err, c.close())
+	}
+	s.owned = c
 	return s, nil
 }
 

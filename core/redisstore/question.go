@@ -2,11 +2,15 @@ package redisstore
 
 import (
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"strconv"
 
 	"github.com/slidegate/slidegate/core"
 )
+
+// errBadReply is in the error for a reply that no script of ours gives.
+var errBadReply = errors.New("slidegate: not a reply of the script")
 
 // question is a script with its keys and arguments, about calls that ask the same
 // of the same counters of one hash slot and differ in their costs alone. A
@@ -148,7 +152,7 @@ func (q *question) seal() {
 func read(reply []int64, calls ...*core.Call) error {
 	parts := len(calls[0].Parts)
 	if want := (3 + len(calls)) * parts; len(reply) != want {
-		return fmt.Errorf("slidegate: the script answered %d numbers, want %d: is something rewriting replies between here and Redis?", len(reply), want)
+		return fmt.Errorf("%w: the script answered %d numbers, want %d: is something rewriting replies between here and Redis?", errBadReply, len(reply), want)
 	}
 	heads, rest := reply[:3*parts], reply[3*parts:]
 	for _, c := range calls {

@@ -202,7 +202,7 @@ func TestRightsThatTheDocsName(t *testing.T) {
 	if _, err := redisDo(server, words...); err != nil {
 		t.Fatal(err)
 	}
-	s, err := redisstore.Open("redis://limiter:secret@"+server.Addr(), quiet)
+	s, err := redisstore.Open("redis://limiter:secret@"+server.Addr(), quiet, redisstore.NoFallback())
 	if err != nil {
 		t.Fatal(err)
 	}

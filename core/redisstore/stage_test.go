@@ -73,7 +73,7 @@ func (s *stage) store(tb testing.TB, opts ...redisstore.Option) *redisstore.Stor
 
 func storeOn(tb testing.TB, c redisstore.Client, opts ...redisstore.Option) *redisstore.Store {
 	tb.Helper()
-	s, err := redisstore.New(c, append([]redisstore.Option{quiet}, opts...)...)
+	s, err := redisstore.New(c, append([]redisstore.Option{quiet, redisstore.NoFallback()}, opts...)...)
 	if err != nil {
 		tb.Fatal(err)
 	}

@@ -4,13 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"sync/atomic"
 
 	"github.com/redis/go-redis/v9"
 
 	"github.com/slidegate/slidegate/core"
+	"github.com/slidegate/slidegate/core/fallback"
 )
 
 // ErrKeysApart is returned for a call on limits that count different keys when
@@ -22,22 +22,25 @@ var ErrKeysApart = errors.New("slidegate: a redis.Ring can hold only limiters wh
 // Store keeps the counts in Redis, where all instances of a service share them.
 // It is safe for concurrent use, and one Store serves any number of limiters. It
 // makes no connection before the first call.
+//
+// Where Redis gives no answer, the Store answers by the policy of the limiter: see
+// package fallback, whose local window and breaker it has, and Status.
 type Store struct {
-	client Client
-	owned  io.Closer // the client, if Open made it
-	prefix string
+	link   atomic.Pointer[link]
+	owned  *clients // the clients, if Open makes them
 	log    *slog.Logger
 	ring   bool
-	// apart says that keys with different hash tags need calls of their own: so in
-	// a cluster, and behind anything that answered CROSSSLOT once.
-	apart  atomic.Bool
+	front  *fallback.Store // nil with NoFallback
+	prober *prober
 	closed atomic.Bool
 	done   chan struct{} // closed by Close
 }
 
 type options struct {
-	prefix string
-	log    *slog.Logger
+	prefix     string
+	log        *slog.Logger
+	fallback   fallback.Config
+	noFallback bool
 }
 
 // Option is an option of New and Open.
@@ -73,31 +76,26 @@ func New(client Client, opts ...Option) (*Store, error) {
 	if isNil(client) {
 		return nil, &FieldError{Field: "client", Value: fmt.Sprintf("%v", client), Problem: "there is none", Remedy: "pass a *redis.Client, *redis.ClusterClient or *redis.Ring, or use Open"}
 	}
-	return newStore(client, opts...), nil
+	return newStore(client, opts...)
 }
 
-func newStore(client Client, opts ...Option) *Store {
+func newStore(client Client, opts ...Option) (*Store, error) {
 	o := options{prefix: "slidegate", log: slog.Default()}
 	for _, set := range opts {
 		if set != nil {
 			set(&o)
 		}
 	}
-	s := &Store{client: client, log: o.log, done: make(chan struct{}), prefix: string(appendEscaped(nil, o.prefix))}
-	if s.prefix != "" {
-		s.prefix += ":"
-	}
-	switch client.(type) {
-	case *redis.ClusterClient:
-		s.apart.Store(true)
-	case *redis.Ring:
-		s.ring = true
+	s := &Store{log: o.log, done: make(chan struct{}), ring: kindOf(client) == ring}
+	s.link.Store(newLink(client, o.prefix, s.done))
+	if err := s.guard(o); err != nil {
+		return nil, err
 	}
 	for _, w := range warnings(client) {
 		s.log.Warn("slidegate: an option of the Redis client hurts a limiter",
 			"option", w.Option, "value", w.Value, "problem", w.Problem, "remedy", w.Remedy)
 	}
-	return s
+	return s, nil
 }
 
 // isNil reports whether the client is nil, or a nil pointer of go-redis.
@@ -118,6 +116,10 @@ func isNil(client Client) bool {
 // KeepsBudget says that no call waits longer than its budget.
 func (s *Store) KeepsBudget() bool { return true }
 
+// LogsOutages says that the Store logs when Redis fails and answers again, unless
+// NoFallback was given.
+func (s *Store) LogsOutages() bool { return s.front != nil }
+
 // Do has Redis answer the call: see core.Store. It returns after Call.Budget at
 // the latest, if that is above zero, and when ctx ends, whatever the client is
 // doing: the command goes on in a goroutine of its own, until the client gives it
@@ -129,65 +131,67 @@ func (s *Store) KeepsBudget() bool { return true }
 // costs one to look at all of them in parallel; if all would pass, one for each
 // key in turn to reserve, and one to commit.
 //
-// Errors: core.ErrClosed, that of ctx, context.DeadlineExceeded for the budget,
-// errors.ErrUnsupported, ErrKeysApart, and those of go-redis. Where a script finds
-// something under its keys that it has not written, the error is a redis.Error, most
-// with "SLIDEGATE" or "WRONGTYPE" in their text; Reset clears that.
+// If Redis does not decide, Call.Policy does: see fallback.Store.Do.
+//
+// Errors: core.ErrClosed, that of ctx, errors.ErrUnsupported, and, where nobody
+// decided, a core.StoreError with the failure: in it are context.DeadlineExceeded for
+// the budget, ErrKeysApart, and the errors of go-redis. Where a script finds something
+// under its keys that it has not written, the error is a redis.Error, most with
+// "SLIDEGATE" or "WRONGTYPE" in their text; Reset clears that.
 func (s *Store) Do(ctx context.Context, c *core.Call) error {
+	if s.closed.Load() {
+		return core.ErrClosed
+	}
+	if len(c.Parts) == 0 && c.Op <= core.OpReset {
+		return nil
+	}
+	if s.front != nil {
+		return s.front.Do(ctx, c)
+	}
+	return direct{s}.Do(ctx, c)
+}
+
+// direct is the Store without a fallback: a call is answered by Redis or not at all.
+type direct struct{ *Store }
+
+// Do has Redis answer the call.
+func (s direct) Do(ctx context.Context, c *core.Call) error {
 	switch {
 	case s.closed.Load():
 		return core.ErrClosed
 	case c.Op > core.OpReset:
 		return fmt.Errorf("slidegate: redisstore: operation %s: %w", c.Op, errors.ErrUnsupported)
-	case len(c.Parts) == 0:
-		return nil
 	case s.ring && !together(c.Parts):
-		return ErrKeysApart
+		return &core.StoreError{Failure: core.FailureScript, Err: ErrKeysApart}
 	}
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	return s.fly(ctx, c)
+	if err := s.link.Load().fly(ctx, c); err != nil {
+		return named(err)
+	}
+	return nil
 }
 
-// ask has one script answer calls that ask the same of the same counters.
-func (s *Store) ask(ctx context.Context, q *question, calls ...*core.Call) error {
-	q.put(s.prefix, calls...)
-	reply, err := q.script.run(ctx, s.client, q.keys, q.args)
-	if err != nil {
-		return err
-	}
-	return read(reply, calls...)
-}
-
-// answer has Redis answer the call, in as many scripts as that needs.
-func (s *Store) answer(ctx context.Context, q *question, c *core.Call) error {
-	if together(c.Parts) {
-		return s.ask(ctx, q, c)
-	}
-	if !s.apart.Load() {
-		err := s.ask(ctx, q, c)
-		if !redis.HasErrorPrefix(err, "CROSSSLOT") {
-			return err
-		}
-		// Refused before it ran. Something in front of Redis divides the keys.
-		s.apart.Store(true)
-	}
-	return s.answerApart(ctx, c)
-}
+// Close is for what stands in front: Store.Close closes.
+func (direct) Close() error { return nil }
 
 // Close has all further calls return core.ErrClosed, and closes the client if Open
 // made it. The counts stay in Redis. Calls under way end as their budgets and the
-// client let them.
+// client let them. It waits for a probe that is under way, not longer than a second.
 func (s *Store) Close() error {
 	if s.closed.Swap(true) {
 		return nil
 	}
 	close(s.done)
+	if s.front != nil {
+		_ = s.front.Close() // closes memory, and cannot fail
+	}
+	s.prober.close()
 	if s.owned == nil {
 		return nil
 	}
-	if err := s.owned.Close(); err != nil {
+	if err := s.owned.close(); err != nil {
 		return fmt.Errorf("slidegate: close the Redis client: %w", err)
 	}
 	return nil

@@ -1,0 +1,206 @@
+package fallback
+
+import (
+	"context"
+	"math/bits"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/slidegate/slidegate/core"
+)
+
+const (
+	firstWait = 25 * time.Millisecond
+	maxWait   = 500 * time.Millisecond
+	// quietPeriod is how long no call may fail before the store counts as healthy.
+	quietPeriod = time.Second
+)
+
+// breaker keeps calls from a store that is known to be down, lane by lane.
+//
+// The breakers of libraries, such as github.com/sony/gobreaker, let live requests find
+// out whether the store is back, and each of them waits for its budget. Here a prober
+// does that, so that what is left is a bit per lane.
+type breaker struct {
+	threshold int32
+	probe     func(ctx context.Context, lane int, budget time.Duration) error
+	restored  func()      // called when a lane is closed again
+	mended    func() bool // reports whether no call has failed for a while
+
+	open    atomic.Uint64 // lanes that are not asked
+	failing atomic.Uint64 // lanes whose latest calls have failed
+	streak  [64]atomic.Int32
+	failure atomic.Uint32 // that opened a lane last
+	budget  atomic.Int64  // of the call that did
+	next    atomic.Int64  // without a probe: when the next call is let through, in ns since began
+	began   time.Time
+
+	ctx     context.Context // ends with the store
+	stop    context.CancelFunc
+	wake    chan struct{} // tells a prober that rests that a lane has opened
+	mu      sync.Mutex
+	probing bool
+	wait    time.Duration // before the next probe
+	over    sync.WaitGroup
+}
+
+func (b *breaker) init(cfg Config, restored func(), mended func() bool) {
+	b.threshold, b.probe, b.restored, b.mended = int32(cfg.Failures), cfg.Probe, restored, mended
+	if b.threshold == 0 {
+		b.threshold = DefaultFailures
+	}
+	b.ctx, b.stop = context.WithCancel(context.Background())
+	b.wake, b.wait, b.began = make(chan struct{}, 1), firstWait, time.Now()
+}
+
+// refuses returns why calls on these lanes are not to be asked, or NoFailure.
+func (b *breaker) refuses(lanes uint64) core.Failure {
+	if b.open.Load()&lanes == 0 || b.probe == nil && b.mayTry() {
+		return core.NoFailure
+	}
+	return core.Failure(b.failure.Load())
+}
+
+// mayTry lets one call through now and then.
+func (b *breaker) mayTry() bool {
+	now, next := int64(time.Since(b.began)), b.next.Load()
+	return now >= next && b.next.CompareAndSwap(next, now+int64(jitter(maxWait)))
+}
+
+// answered takes down that a call on these lanes was answered.
+func (b *breaker) answered(lanes uint64) {
+	if b.failing.Load()&lanes == 0 {
+		return
+	}
+	if b.probe != nil {
+		lanes &^= b.open.Load() // a prober closes these: a late answer may be the last one
+	}
+	for each := range eachLane(lanes) {
+		b.restore(each)
+	}
+}
+
+func (b *breaker) restore(lane int) {
+	b.streak[lane].Store(0)
+	b.failing.And(^(1 << lane))
+	if was := b.open.And(^(1 << lane)); was&(1<<lane) != 0 {
+		b.restored()
+	}
+}
+
+// failed takes down that a call on these lanes was not answered.
+func (b *breaker) failed(lanes uint64, f core.Failure, budget time.Duration) {
+	b.failing.Or(lanes)
+	for lane := range eachLane(lanes) {
+		if b.streak[lane].Add(1) < b.threshold || b.open.Load()&(1<<lane) != 0 {
+			continue
+		}
+		b.failure.Store(uint32(f))
+		b.budget.Store(int64(budget))
+		b.next.Store(int64(time.Since(b.began) + jitter(firstWait)))
+		b.open.Or(1 << lane)
+		b.startProbing()
+	}
+}
+
+func eachLane(lanes uint64) func(func(int) bool) {
+	return func(yield func(int) bool) {
+		for ; lanes != 0; lanes &= lanes - 1 {
+			if !yield(bits.TrailingZeros64(lanes)) {
+				return
+			}
+		}
+	}
+}
+
+// startProbing starts the prober, or wakes the one that rests.
+func (b *breaker) startProbing() {
+	if b.probe == nil {
+		return
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.probing {
+		select {
+		case b.wake <- struct{}{}:
+		default:
+		}
+		return
+	}
+	if b.ctx.Err() != nil {
+		return
+	}
+	b.probing = true
+	b.over.Go(b.run)
+}
+
+// run probes the open lanes until none is left and all is quiet.
+func (b *breaker) run() {
+	last := 0
+	for b.ctx.Err() == nil {
+		if b.open.Load() != 0 {
+			b.rest(jitter(b.wait))
+			last = b.probeLanes(last)
+			continue
+		}
+		b.rest(quietPeriod)
+		if b.open.Load() == 0 && b.mended() && b.finish() {
+			return
+		}
+	}
+}
+
+// probeLanes probes the open lanes in turn, beginning behind the one at which it
+// stopped before, until a probe fails: no more than one does in a turn.
+func (b *breaker) probeLanes(last int) int {
+	open := bits.RotateLeft64(b.open.Load(), -(last + 1))
+	for turned := range eachLane(open) {
+		lane := (turned + last + 1) % 64
+		if b.probe(b.ctx, lane, time.Duration(b.budget.Load())) != nil {
+			b.wait = min(2*b.wait, maxWait)
+			return lane
+		}
+		b.restore(lane)
+	}
+	return last
+}
+
+// rest waits, until a lane opens if it waits for quiet.
+func (b *breaker) rest(d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	wake := b.wake
+	if b.open.Load() != 0 {
+		wake = nil // probing already; a lane more does not hurry it
+	}
+	select {
+	case <-timer.C:
+	case <-wake:
+	case <-b.ctx.Done():
+	}
+}
+
+// finish ends probing, unless a lane has opened meanwhile. What opens soon after starts
+// with short waits again.
+func (b *breaker) finish() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.open.Load() != 0 {
+		return false
+	}
+	b.probing, b.wait = false, firstWait
+	return true
+}
+
+// close ends the prober.
+func (b *breaker) close() {
+	b.mu.Lock()
+	b.stop()
+	b.mu.Unlock()
+	b.over.Wait()
+}
+
+// jitter returns d/2 to d, so that instances do not probe in step.
+func jitter(d time.Duration) time.Duration { return d/2 + rand.N(d/2) }

@@ -1,0 +1,272 @@
+package fallback_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/slidegate/slidegate/core"
+	"github.com/slidegate/slidegate/core/fallback"
+)
+
+// probes notes when each lane was probed.
+type probes struct {
+	mu     sync.Mutex
+	at     []time.Duration
+	lanes  []int
+	began  time.Time
+	broken uint64 // lanes whose probes fail
+	busy   atomic.Int32
+	budget time.Duration
+}
+
+func (p *probes) probe(ctx context.Context, lane int, budget time.Duration) error {
+	if p.busy.Add(1) > 1 {
+		panic("two probes at once")
+	}
+	defer p.busy.Add(-1)
+	time.Sleep(time.Millisecond)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.at, p.lanes, p.budget = append(p.at, time.Since(p.began)), append(p.lanes, lane), budget
+	if ctx.Err() != nil || p.broken&(1<<lane) != 0 {
+		return errors.New("still down")
+	}
+	return nil
+}
+
+// seen returns when each lane was probed.
+func (p *probes) seen() (at []time.Duration, lanes []int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.Clone(p.at), slices.Clone(p.lanes)
+}
+
+func (p *probes) set(broken uint64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.broken = broken
+}
+
+// After a few failures in a row the primary is left alone, but for one probe at a time
+// that come less and less often, up to every half second; once one succeeds, it is
+// asked again.
+func TestABreakerOpensAndAProberClosesIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := &probes{began: time.Now(), broken: 1}
+		h := newHouse(t, fallback.Config{Probe: p.probe})
+		h.primary.fail(outage(core.FailureRefused))
+		h.admits(4, 1000)
+		if n := h.primary.asked.Load(); n != 4 {
+			t.Errorf("asked %d times", n)
+		}
+		h.primary.mend() // a success in between starts the count anew
+		h.admits(1, 1000)
+		h.primary.fail(outage(core.FailureRefused))
+		h.admits(100, 1000)
+		if n := h.primary.asked.Load(); n != 10 {
+			t.Errorf("asked %d times, want 5 of 100", n-5)
+		}
+		time.Sleep(10 * time.Second)
+		h.admits(100, 1000)
+		if n := h.primary.asked.Load(); n != 10 {
+			t.Errorf("asked while the breaker is open: %d times", n)
+		}
+		at, _ := p.seen()
+		if n := len(at); n < 20 || n > 50 || at[0] > 26*time.Millisecond || p.budget != time.Minute {
+			t.Errorf("%d probes in 10 s, the first after %v, budget %v", n, at[0], p.budget)
+		}
+		for i := 1; i < len(at); i++ {
+			if gap := at[i] - at[i-1]; gap > 502*time.Millisecond || i > 6 && gap < 250*time.Millisecond {
+				t.Errorf("%v between probes %d and %d", gap, i-1, i)
+			}
+		}
+		h.primary.mend()
+		p.set(0)
+		time.Sleep(510 * time.Millisecond)
+		if c := h.do(call(core.OpTake, 1000, 1)); c.Failure != core.NoFailure {
+			t.Errorf("half a second after the primary answers: %v", c.Failure)
+		}
+		if h.Status().Healthy {
+			t.Error("healthy at once, before it is known whether that lasts")
+		}
+		before, _ := p.seen()
+		time.Sleep(2 * time.Second) // nobody asks: the prober says that all is well
+		h.wantLog("WARN gives no decision failure=refused", "INFO answers again decided_locally=\"refused=204\" undecided=0 after=1")
+		at, _ = p.seen()
+		if st := h.Status(); !st.Healthy || !st.Since.IsZero() || len(at) != len(before) {
+			t.Errorf("%+v, %d probes more", st, len(at)-len(before))
+		}
+	})
+}
+
+// A primary that breaks again while it is watched has one prober, soon at work.
+func TestABreakerThatOpensAgainSoon(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := &probes{began: time.Now()}
+		h := newHouse(t, fallback.Config{Probe: p.probe})
+		for range 5 {
+			h.primary.fail(outage(core.FailureTimeout))
+			h.admits(10, 1000)
+			h.primary.mend()
+			time.Sleep(100 * time.Millisecond)
+			if c := h.do(call(core.OpTake, 1000, 1)); c.Failure != core.NoFailure {
+				t.Errorf("100ms after it broke and was mended: %v", c.Failure)
+			}
+		}
+		if at, _ := p.seen(); len(at) != 5 {
+			t.Errorf("%d probes, want 5", len(at))
+		}
+		h.wantLog("WARN")
+		time.Sleep(3 * time.Second)
+		h.wantLog("WARN", "INFO decided_locally=\"timeout=50\"")
+	})
+}
+
+func TestWithoutAProbeACallIsLetThroughNowAndThen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHouse(t, fallback.Config{Failures: 2})
+		h.primary.fail(outage(core.FailureTimeout))
+		h.admits(10, 10_000)
+		if n := h.primary.asked.Load(); n != 2 {
+			t.Fatalf("asked %d times", n)
+		}
+		for range 1000 {
+			time.Sleep(10 * time.Millisecond)
+			h.admits(1, 10_000)
+		}
+		if n := h.primary.asked.Load() - 2; n < 20 || n > 42 {
+			t.Errorf("%d calls were let through in 10 s", n)
+		}
+		h.primary.mend()
+		time.Sleep(510 * time.Millisecond)
+		h.admits(1, 10_000)
+		if c := h.do(call(core.OpTake, 10_000, 1)); c.Failure != core.NoFailure {
+			t.Error("one call was answered, and the next is not let through")
+		}
+	})
+}
+
+// Lanes fail one by one. A call that needs a lane that is open is not asked; one probe
+// fails in a turn, and lanes that work are not held up by others.
+func TestLanes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := &probes{began: time.Now(), broken: 1<<3 | 1<<63}
+		var lanes atomic.Uint64
+		h := newHouse(t, fallback.Config{Probe: p.probe, Failures: 1, Lanes: func(*core.Call) uint64 { return lanes.Load() }})
+		ask := func(mask uint64) core.Failure {
+			lanes.Store(mask)
+			return h.do(call(core.OpTake, 10_000, 1)).Failure
+		}
+		h.primary.fail(outage(core.FailureClusterDown))
+		for _, mask := range []uint64{1 << 3, 1 << 17, 1<<18 | 1<<19, 1 << 63} {
+			ask(mask)
+		}
+		h.primary.mend()
+		for mask, want := range map[uint64]core.Failure{
+			1: core.NoFailure, 1 << 3: core.FailureClusterDown, 1<<2 | 1<<3: core.FailureClusterDown, 1 << 62: core.NoFailure,
+			1 << 18: core.FailureClusterDown, 1 << 63: core.FailureClusterDown,
+		} {
+			if got := ask(mask); got != want {
+				t.Errorf("lanes %b: %v, want %v", mask, got, want)
+			}
+		}
+		time.Sleep(200 * time.Millisecond)
+		for _, mask := range []uint64{1 << 17, 1 << 18, 1 << 19, 1<<17 | 1<<19} {
+			if got := ask(mask); got != core.NoFailure {
+				t.Errorf("lane %b is not asked again, since others fail: %v", mask, got)
+			}
+		}
+		if got := ask(1 << 63); got != core.FailureClusterDown {
+			t.Errorf("lane 63 works: %v", got)
+		}
+		_, before := p.seen()
+		time.Sleep(5 * time.Second)
+		_, after := p.seen()
+		if n := len(after) - len(before); n > 20 {
+			t.Errorf("%d probes in 5 s", n)
+		}
+		if seen := after[len(before):]; !slices.Contains(seen, 3) || !slices.Contains(seen, 63) {
+			t.Errorf("probed %v: not all in turn", seen)
+		}
+		p.set(0)
+		time.Sleep(510 * time.Millisecond)
+		if ask(1<<3) != core.NoFailure || ask(1<<63) != core.NoFailure {
+			t.Error("lanes that answer are not asked")
+		}
+	})
+}
+
+// A late answer closes no breaker whose prober is at work.
+func TestALateAnswerClosesNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := &probes{began: time.Now(), broken: 1}
+		h := newHouse(t, fallback.Config{Probe: p.probe, Failures: 1})
+		slow := &slow{Store: h.primary.Store}
+		h.primary.Store = slow
+		var late sync.WaitGroup
+		late.Go(func() { _ = h.Store.Do(t.Context(), call(core.OpTake, 10, 1)) })
+		synctest.Wait()
+		h.primary.fail(outage(core.FailureTimeout))
+		h.admits(1, 10)
+		late.Wait()
+		h.primary.mend()
+		if c := h.do(call(core.OpTake, 10, 1)); c.Failure != core.FailureTimeout {
+			t.Errorf("the breaker is closed: %v", c.Failure)
+		}
+		if h.Status().Healthy {
+			t.Error("healthy")
+		}
+	})
+}
+
+// slow is a store that takes a second to answer.
+type slow struct{ core.Store }
+
+func (s slow) Do(ctx context.Context, c *core.Call) error {
+	time.Sleep(time.Second)
+	return s.Store.Do(ctx, c)
+}
+
+// Closing ends the prober, at once, even while it rests.
+func TestClosingEndsTheProber(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) { // which fails if a goroutine is left
+		p := &probes{began: time.Now(), broken: 1}
+		h := newHouse(t, fallback.Config{Probe: p.probe, Failures: 1})
+		h.primary.fail(outage(core.FailureRefused))
+		h.admits(1, 10)
+		time.Sleep(3 * time.Second)
+		began := time.Now()
+		if err := h.Store.Close(); err != nil || time.Since(began) > 10*time.Millisecond {
+			t.Errorf("%v after %v", err, time.Since(began))
+		}
+	})
+}
+
+func TestDecisionsTakeNoMemory(t *testing.T) {
+	h := newHouse(t, fallback.Config{})
+	c := call(core.OpTake, core.MaxUnits, 1)
+	c.Budget = 0 // else the primary, which keeps none by itself, is given a timer
+	measure := func(what string, want core.Failure) {
+		h.do(c)
+		got := testing.AllocsPerRun(200, func() {
+			if err := h.Store.Do(context.Background(), c); err != nil || c.Failure != want {
+				t.Fatal(err, c.Failure)
+			}
+		})
+		if got != 0 {
+			t.Errorf("%s: %v allocations", what, got)
+		}
+	}
+	if !raceDetector() {
+		measure("healthy", core.NoFailure)
+		h.primary.fail(outage(core.FailureRefused))
+		h.admits(10, core.MaxUnits)
+		measure("in an outage", core.FailureRefused)
+	}
+}

@@ -1,0 +1,48 @@
+package redisstore
+
+import (
+	"github.com/slidegate/slidegate/core/fallback"
+)
+
+// Replicas tells how many instances share the limits: while Redis is down, the local
+// window of each admits its part of N, and at least 1. The default is 1: then each
+// instance admits up to N by itself. See fallback.Config.
+func Replicas(n int) Option { return func(o *options) { o.fallback.Replicas = n } }
+
+// Share is Replicas for a number of instances that changes: f returns the part of N
+// that this instance admits while Redis is down, above 0 up to 1.
+func Share(f func() float64) Option { return func(o *options) { o.fallback.Share = f } }
+
+// Cold has the local window not count while Redis answers, which saves about a third of a
+// microsecond per call and the memory of the keys. An outage then begins with a fresh
+// local quota.
+func Cold() Option { return func(o *options) { o.fallback.Cold = true } }
+
+// NoFallback leaves out the local window, the breaker and the log lines about outages:
+// each call waits for Redis as long as its budget, and is an error if there is no
+// answer. It is for those who put a fallback.Store of their own in front.
+func NoFallback() Option { return func(o *options) { o.noFallback = true } }
+
+// Status tells whether Redis answers, for health checks and metrics; see
+// fallback.Store.Status. With NoFallback it knows nothing, and says that it does.
+func (s *Store) Status() fallback.Status {
+	if s.front == nil {
+		return fallback.Status{Healthy: true}
+	}
+	return s.front.Status()
+}
+
+// guard puts the fallback in front.
+func (s *Store) guard(o options) (err error) {
+	if o.noFallback {
+		return nil
+	}
+	l := s.link.Load()
+	s.prober = &prober{store: s, fresh: likeClient(l.client)}
+	o.fallback.Probe, o.fallback.Logger = s.prober.probe, o.log
+	if kindOf(l.client) == cluster {
+		o.fallback.Lanes = lanes
+	}
+	s.front, err = fallback.New(direct{s}, o.fallback)
+	return err
+}
