@@ -166,8 +166,10 @@ func TestTheLimitersOwnAnswersAreUsed(t *testing.T) {
 	w := new(watch)
 	e := server(echomw.Middleware(newLimiter(t, core.Config{
 		Limits: []core.Limit{core.PerMinute(1)}, Key: keyfunc.Required(keyfunc.ByHeader("X-User")),
-		OnRefuse: func(w http.ResponseWriter, _ *http.Request, _ core.Decision) { http.Error(w, "slower", http.StatusTooManyRequests) },
-		OnError:  func(w http.ResponseWriter, _ *http.Request, _ error) { http.Error(w, "who?", http.StatusBadRequest) },
+		OnRefuse: func(w http.ResponseWriter, _ *http.Request, _ core.Decision) {
+			http.Error(w, "slower", http.StatusTooManyRequests)
+		},
+		OnError: func(w http.ResponseWriter, _ *http.Request, _ error) { http.Error(w, "who?", http.StatusBadRequest) },
 	})))
 	w.over(e)
 	for i, want := range []string{"200 true admitted 0", "429 slower"} {

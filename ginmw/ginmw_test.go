@@ -113,8 +113,10 @@ func TestOwnAnswers(t *testing.T) {
 
 func TestTheLimitersOwnAnswerIsUsed(t *testing.T) {
 	e := engine(ginmw.Middleware(newLimiter(t, core.Config{
-		Limits:   []core.Limit{core.PerMinute(1)},
-		OnRefuse: func(w http.ResponseWriter, _ *http.Request, _ core.Decision) { http.Error(w, "slower", http.StatusTooManyRequests) },
+		Limits: []core.Limit{core.PerMinute(1)},
+		OnRefuse: func(w http.ResponseWriter, _ *http.Request, _ core.Decision) {
+			http.Error(w, "slower", http.StatusTooManyRequests)
+		},
 	})))
 	serve(e, "/")
 	if got := text(serve(e, "/")); got != "slower\n" {
