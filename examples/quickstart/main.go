@@ -110,7 +110,7 @@ everything, and 3 in any 10 seconds on POST /login. Try:
 const guideToRedis = `Both are counted in Redis. Start a second instance, with
 -addr 127.0.0.1:8081 and the same -redis: the two share the limits.
 
-While Redis gives no answer, a request waits for 100 ms at most and is answered with
-503 Service Unavailable. core.Config.OnFailure chooses that: core.Open lets it pass.
+While Redis gives no answer, a window in this instance's memory decides: stop Redis
+and see. core.Config.OnFailure chooses that; core.Closed would answer 503.
 
 `
