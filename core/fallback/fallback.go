@@ -170,7 +170,11 @@ func (s *Store) Do(ctx context.Context, c *core.Call) error {
 	case ctx.Err() != nil:
 		// The client went away. That says nothing about the store.
 		return ctx.Err()
-	case errors.Is(err, core.ErrClosed), errors.Is(err, errors.ErrUnsupported):
+	case errors.Is(err, core.ErrClosed):
+		return err
+	case errors.Is(err, errors.ErrUnsupported):
+		// The program asks for what the store does not have: nobody shall answer that.
+		s.faults.failed(core.FailureScript, c.Policy, err)
 		return err
 	}
 	f := core.FailureOf(err)

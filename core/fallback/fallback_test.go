@@ -465,6 +465,7 @@ func TestUnsupportedOperationsAreNoOutage(t *testing.T) {
 	if !h.Status().Healthy {
 		t.Error("an outage")
 	}
+	h.wantLog("ERROR failure=script policy=local")
 }
 
 func TestClosing(t *testing.T) {

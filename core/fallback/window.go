@@ -2,6 +2,7 @@ package fallback
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -100,7 +101,10 @@ func admitted(parts []core.Part) bool {
 // reservation counts from its taking, as one that was never given back: then the local
 // window holds a little too much, which refuses early.
 func (w *window) count(c *core.Call, units func(*core.Part) int64) {
-	share := w.clamped()
+	share := 1.0
+	if slices.ContainsFunc(c.Parts, func(p core.Part) bool { return p.HotFrom != 0 }) {
+		share = w.clamped()
+	}
 	w.do(c, core.OpTake, func(p *core.Part) {
 		p.Cost = units(p)
 		p.N, p.HotFrom = core.MaxUnits, portion(p.HotFrom, share)

@@ -24,10 +24,15 @@ type prober struct {
 	// which is then asked itself.
 	fresh func() closingClient
 
-	mu     sync.Mutex // close may come while probe is busy
-	client closingClient
-	closed bool
+	mu      sync.Mutex // close may come while probe is busy
+	client  closingClient
+	closed  bool
+	renewed time.Time // when the store's client was last found or made to work
 }
+
+// settled is how long what has just been found to work is probed itself: the lanes of
+// a cluster need no client each.
+const settled = time.Second
 
 // probe is called by one goroutine at a time: see fallback.Config.Probe.
 func (p *prober) probe(ctx context.Context, lane int, budget time.Duration) error {
@@ -62,6 +67,9 @@ func (p *prober) open() (Client, error) {
 	if p.closed {
 		return nil, core.ErrClosed
 	}
+	if time.Since(p.renewed) < settled {
+		return p.store.link.Load().client, nil
+	}
 	if p.client == nil {
 		p.client = p.fresh()
 	}
@@ -80,7 +88,7 @@ func (p *prober) take() closingClient {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	c := p.client
-	p.client = nil
+	p.client, p.renewed = nil, time.Time{}
 	return c
 }
 
@@ -89,16 +97,22 @@ func (p *prober) take() closingClient {
 func (p *prober) recovered(ctx context.Context) {
 	s := p.store
 	c := p.take()
-	if s.owned != nil && c != nil && s.owned.replace(c) {
+	defer func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.renewed = time.Now()
+	}()
+	if c == nil {
+		return // it was the store's own that was probed
+	}
+	if s.owned != nil && s.owned.replace(c) {
 		s.link.Store(s.link.Load().through(c))
 		return
 	}
 	if cluster, ok := s.link.Load().client.(*redis.ClusterClient); ok {
 		cluster.ReloadState(ctx)
 	}
-	if c != nil {
-		_ = c.Close()
-	}
+	_ = c.Close()
 }
 
 func (p *prober) close() {

@@ -17,7 +17,7 @@ import (
 // the client is a redis.Ring. A Ring sends a script where its first key belongs,
 // so the other limits would be counted on several shards without any error. Give
 // each key a limiter of its own there, or use a Cluster.
-var ErrKeysApart = errors.New("slidegate: a redis.Ring can hold only limiters whose limits count the same key")
+var ErrKeysApart = fmt.Errorf("slidegate: a redis.Ring can hold only limiters whose limits count the same key: %w", errors.ErrUnsupported)
 
 // Store keeps the counts in Redis, where all instances of a service share them.
 // It is safe for concurrent use, and one Store serves any number of limiters. It
@@ -133,9 +133,9 @@ func (s *Store) LogsOutages() bool { return s.front != nil }
 //
 // If Redis does not decide, Call.Policy does: see fallback.Store.Do.
 //
-// Errors: core.ErrClosed, that of ctx, errors.ErrUnsupported, and, where nobody
-// decided, a core.StoreError with the failure: in it are context.DeadlineExceeded for
-// the budget, ErrKeysApart, and the errors of go-redis. Where a script finds something
+// Errors: core.ErrClosed, that of ctx, errors.ErrUnsupported, ErrKeysApart, and, where
+// nobody decided, a core.StoreError with the failure: in it are
+// context.DeadlineExceeded for the budget, and the errors of go-redis. Where a script finds something
 // under its keys that it has not written, the error is a redis.Error, most with
 // "SLIDEGATE" or "WRONGTYPE" in their text; Reset clears that.
 func (s *Store) Do(ctx context.Context, c *core.Call) error {
@@ -162,7 +162,7 @@ func (s direct) Do(ctx context.Context, c *core.Call) error {
 	case c.Op > core.OpReset:
 		return fmt.Errorf("slidegate: redisstore: operation %s: %w", c.Op, errors.ErrUnsupported)
 	case s.ring && !together(c.Parts):
-		return &core.StoreError{Failure: core.FailureScript, Err: ErrKeysApart}
+		return ErrKeysApart
 	}
 	if err := ctx.Err(); err != nil {
 		return err
