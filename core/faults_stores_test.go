@@ -91,7 +91,7 @@ func redisAt(t testing.TB, mini *miniredis.Miniredis) *onRedis {
 		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
 	})
 	t.Cleanup(func() { _ = client.Close() })
-	s, err := redisstore.New(client, redisstore.Logger(slog.New(slog.DiscardHandler)))
+	s, err := redisstore.New(client, redisstore.Logger(slog.New(slog.DiscardHandler)), redisstore.NoRefusalCache())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -37,7 +37,7 @@ func expire(ctx context.Context, s *server.Server) (int64, time.Duration, error)
 	if err := s.FlushDB(ctx).Err(); err != nil {
 		return 0, 0, err
 	}
-	store, err := redisstore.New(s.Client, redisstore.Logger(server.Quiet))
+	store, err := redisstore.New(s.Client, redisstore.Logger(server.Quiet), redisstore.NoRefusalCache())
 	if err != nil {
 		return 0, 0, err
 	}

@@ -2,6 +2,7 @@ package redisstore
 
 import (
 	"context"
+	"time"
 
 	"github.com/slidegate/slidegate/core"
 )
@@ -47,3 +48,6 @@ func SlotOf(tag string) int { return int(crc16([]byte(tag)) & 0x3fff) }
 
 // ProbeCall returns what is asked to find out whether a lane answers.
 func ProbeCall(lane int) *core.Call { return probeCall(lane) }
+
+// RefusalClock has the refusal cache tell time by now.
+func RefusalClock(now func() time.Duration) Option { return func(o *options) { o.clock = now } }

@@ -23,6 +23,14 @@ func Cold() Option { return func(o *options) { o.fallback.Cold = true } }
 // answer. It is for those who put a fallback.Store of their own in front.
 func NoFallback() Option { return func(o *options) { o.noFallback = true } }
 
+// NoRefusalCache has each call ask Redis. Without it, an instance remembers refusals until
+// the first unit leaves, for a second at most: then who is refused and goes on asking
+// costs Redis one call per second and instance, and one for each unit that leaves. A
+// reset, a cancelled reservation, a raised limit or a step of Redis's clock that comes
+// from elsewhere is seen within that second; what this instance does, at once. A refusal
+// from memory announces the same instant, for requests of the same cost.
+func NoRefusalCache() Option { return func(o *options) { o.noRefusals = true } }
+
 // Status tells whether Redis answers, for health checks and metrics; see
 // fallback.Store.Status. With NoFallback it knows nothing, and says that it does.
 func (s *Store) Status() fallback.Status {

@@ -51,7 +51,9 @@ var guardedKinds = []struct {
 	name string
 	open func(tb testing.TB, addr string) (*redisstore.Store, error)
 }{
-	{"Open", func(_ testing.TB, addr string) (*redisstore.Store, error) { return redisstore.Open("redis://"+addr, quiet) }},
+	{"Open", func(_ testing.TB, addr string) (*redisstore.Store, error) {
+		return redisstore.Open("redis://"+addr, quiet)
+	}},
 	{"Open, cold", func(_ testing.TB, addr string) (*redisstore.Store, error) {
 		return redisstore.Open("redis://"+addr, quiet, redisstore.Cold())
 	}},

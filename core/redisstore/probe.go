@@ -43,9 +43,11 @@ func (p *prober) probe(ctx context.Context, lane int, budget time.Duration) erro
 		return err
 	}
 	l := p.store.link.Load().through(through)
-	// The first call dials and makes itself known, which a budget does not allow for.
-	// The second one has to be as quick as those of limiters.
-	for _, limit := range [...]time.Duration{patience, budget} {
+	// The first call dials and makes itself known: three round trips more, with TLS. It
+	// does not wait longer, for what is silent may be lost for good while a new connection
+	// would work. The second one has to be as quick as those of limiters.
+	hello := min(max(3*budget, 300*time.Millisecond), patience)
+	for _, limit := range [...]time.Duration{hello, budget} {
 		c := probeCall(lane)
 		c.Budget = limit
 		if err := l.fly(ctx, c); err != nil && failureOf(err).Outage() {

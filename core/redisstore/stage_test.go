@@ -3,6 +3,8 @@ package redisstore_test
 import (
 	"context"
 	"crypto/rand"
+	"runtime/debug"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -73,7 +75,7 @@ func (s *stage) store(tb testing.TB, opts ...redisstore.Option) *redisstore.Stor
 
 func storeOn(tb testing.TB, c redisstore.Client, opts ...redisstore.Option) *redisstore.Store {
 	tb.Helper()
-	s, err := redisstore.New(c, append([]redisstore.Option{quiet, redisstore.NoFallback()}, opts...)...)
+	s, err := redisstore.New(c, append([]redisstore.Option{quiet, redisstore.NoFallback(), redisstore.NoRefusalCache()}, opts...)...)
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -165,4 +167,10 @@ func wantError(tb testing.TB, s core.Store, c *core.Call, text string) {
 	if err := s.Do(context.Background(), c); err == nil || !strings.Contains(err.Error(), text) {
 		tb.Errorf("%s: error %v, want one with %q", c.Op, err, text)
 	}
+}
+
+// underRaceDetector reports whether the race detector is on, which allocates.
+func underRaceDetector() bool {
+	info, ok := debug.ReadBuildInfo()
+	return ok && slices.Contains(info.Settings, debug.BuildSetting{Key: "-race", Value: "true"})
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync/atomic"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -26,14 +27,15 @@ var ErrKeysApart = fmt.Errorf("slidegate: a redis.Ring can hold only limiters wh
 // Where Redis gives no answer, the Store answers by the policy of the limiter: see
 // package fallback, whose local window and breaker it has, and Status.
 type Store struct {
-	link   atomic.Pointer[link]
-	owned  *clients // the clients, if Open makes them
-	log    *slog.Logger
-	ring   bool
-	front  *fallback.Store // nil with NoFallback
-	prober *prober
-	closed atomic.Bool
-	done   chan struct{} // closed by Close
+	link     atomic.Pointer[link]
+	owned    *clients // the clients, if Open makes them
+	log      *slog.Logger
+	ring     bool
+	front    *fallback.Store // nil with NoFallback
+	prober   *prober
+	refusals *refusals // nil with NoRefusalCache
+	closed   atomic.Bool
+	done     chan struct{} // closed by Close
 }
 
 type options struct {
@@ -41,6 +43,8 @@ type options struct {
 	log        *slog.Logger
 	fallback   fallback.Config
 	noFallback bool
+	noRefusals bool
+	clock      func() time.Duration // of the refusal cache, for tests
 }
 
 // Option is an option of New and Open.
@@ -91,6 +95,9 @@ func newStore(client Client, opts ...Option) (*Store, error) {
 	if err := s.guard(o); err != nil {
 		return nil, err
 	}
+	if !o.noRefusals {
+		s.refusals = newRefusals(o.clock)
+	}
 	for _, w := range warnings(client) {
 		s.log.Warn("slidegate: an option of the Redis client hurts a limiter",
 			"option", w.Option, "value", w.Value, "problem", w.Problem, "remedy", w.Remedy)
@@ -131,6 +138,9 @@ func (s *Store) LogsOutages() bool { return s.front != nil }
 // costs one to look at all of them in parallel; if all would pass, one for each
 // key in turn to reserve, and one to commit.
 //
+// What Redis has refused is refused again without asking it, until the first unit
+// leaves and for a second at most: see NoRefusalCache.
+//
 // If Redis does not decide, Call.Policy does: see fallback.Store.Do.
 //
 // Errors: core.ErrClosed, that of ctx, errors.ErrUnsupported, ErrKeysApart, and, where
@@ -145,6 +155,29 @@ func (s *Store) Do(ctx context.Context, c *core.Call) error {
 	if len(c.Parts) == 0 && c.Op <= core.OpReset {
 		return nil
 	}
+	if s.refusals == nil || c.Op == core.OpPeek || c.Op > core.OpReset {
+		return s.ask(ctx, c)
+	}
+	if givesBack(c.Op) {
+		// Before, for whoever asks from now on, and after, for what has been answered
+		// meanwhile.
+		s.refusals.forget(c)
+		defer s.refusals.forget(c)
+		return s.ask(ctx, c)
+	}
+	ticket, known := s.refusals.answer(c)
+	if known {
+		return ctx.Err()
+	}
+	err := s.ask(ctx, c)
+	if err == nil && c.Failure == core.NoFailure {
+		s.refusals.keep(c, ticket)
+	}
+	return err
+}
+
+// ask asks Redis, or what answers in its place.
+func (s *Store) ask(ctx context.Context, c *core.Call) error {
 	if s.front != nil {
 		return s.front.Do(ctx, c)
 	}

@@ -70,7 +70,7 @@ func (t *tap) Process(ctx context.Context, cmd redis.Cmder) error {
 // NewRecorder returns a recorder over the client.
 func NewRecorder(c *redis.Client) (*Recorder, error) {
 	t := &tap{Client: c}
-	s, err := redisstore.New(t, redisstore.Logger(server.Quiet))
+	s, err := redisstore.New(t, redisstore.Logger(server.Quiet), redisstore.NoRefusalCache())
 	return &Recorder{s, t}, err
 }
 

@@ -95,7 +95,8 @@ func (l *load) work(ctx context.Context, lim *core.Limiter, seed uint64) {
 	var mine []sample
 	for ctx.Err() == nil {
 		mine = append(mine, l.request(lim, random.IntN(keys)))
-		if s := &mine[len(mine)-1]; s.shared {
+		// What is refused may be known from before.
+		if s := &mine[len(mine)-1]; s.shared && s.status == http.StatusOK {
 			l.shared.Add(1)
 		}
 		time.Sleep(l.each/2 + time.Duration(random.Int64N(int64(l.each))))

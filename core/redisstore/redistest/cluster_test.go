@@ -59,12 +59,7 @@ func TestClusterIsReadyWithItsReplicas(t *testing.T) {
 	}
 	checkSlots(t, c, 3)
 	for i := range 3 {
-		if got := say(t, nodes[i], "WAIT", "1", "5000"); got != "1" {
-			t.Errorf("master %d has %s replicas", i, got)
-		}
-		if keys, got := say(t, nodes[i], "DBSIZE"), say(t, nodes[i+3], "DBSIZE"); keys != got {
-			t.Errorf("master %d has %s keys, its replica %s", i, keys, got)
-		}
+		becomes(t, nodes[i+3], say(t, nodes[i], "DBSIZE"), "DBSIZE")
 	}
 	takeOver(t, nodes[0], nodes[3])
 }

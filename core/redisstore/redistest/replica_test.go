@@ -42,7 +42,12 @@ func TestReplicaCopiesItsMaster(t *testing.T) {
 	t.Parallel()
 	master := redistest.Need(t)
 	is(t, master, "OK", "SET", "early", "1")
+	began := time.Now()
 	replica := redistest.NeedReplica(t, master, "--maxmemory", "10mb")
+	// Redis waits 5 s by default.
+	if took := time.Since(began); took > 4*time.Second {
+		t.Errorf("replica has its data after %v: its master waits for more replicas", took)
+	}
 	is(t, replica, "1", "GET", "early")
 	is(t, master, "OK", "SET", "late", "2")
 	becomes(t, replica, "2", "GET", "late")

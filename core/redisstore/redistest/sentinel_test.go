@@ -64,6 +64,11 @@ func TestSentinelsPromoteTheReplicaOfADeadMaster(t *testing.T) {
 	})
 }
 
+// whole is how a sentinel that sees all describes the first master.
+func whole(s *redistest.Sentinel) string {
+	return "name=" + s.MasterName() + ",status=ok,address=" + s.Servers()[0].Addr() + ",slaves=1,sentinels=3\r\n"
+}
+
 func TestSentinelIsWholeUntilStopped(t *testing.T) {
 	t.Parallel()
 	s := redistest.NeedSentinel(t, "--maxmemory", "10mb")
@@ -74,6 +79,9 @@ func TestSentinelIsWholeUntilStopped(t *testing.T) {
 	for i, server := range s.Sentinels() {
 		if s.Addrs()[i] != server.Addr() {
 			t.Errorf("sentinel %d is %s in Sentinels and %s in Addrs", i, server.Addr(), s.Addrs()[i])
+		}
+		if info := do(server, "INFO", "sentinel"); !strings.Contains(info, whole(s)) {
+			t.Errorf("sentinel %d does not see %s: %s", i, whole(s), info)
 		}
 		if info := do(server, "INFO", "server"); !strings.Contains(info, "redis_mode:sentinel\r\n") {
 			t.Errorf("sentinel %d is none: %s", i, info)
@@ -98,7 +106,7 @@ func TestSentinelIsWholeUntilStopped(t *testing.T) {
 		t.Fatal(err)
 	}
 	eventually(t, func() error {
-		if info := do(first, "INFO", "sentinel"); !strings.Contains(info, "status=ok,address="+s.Servers()[0].Addr()+",slaves=1,sentinels=3\r\n") {
+		if info := do(first, "INFO", "sentinel"); !strings.Contains(info, whole(s)) {
 			return errors.New(info)
 		}
 		return nil

@@ -1,0 +1,153 @@
+package redisstore
+
+import (
+	"hash/maphash"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/slidegate/slidegate/core"
+)
+
+// refusals remembers what Redis has refused, so that who does not wait costs it no more
+// than a call per second and instance, and one for each unit that leaves.
+//
+// A refusal is true until the first unit leaves: it costs nothing, and what others take
+// can only prolong it. Only a reset, a cancelled or corrected
+// reservation, a raised limit or a step of the clock can end it early; what of that
+// this instance does is heeded at once, and what others do within a second.
+type refusals struct {
+	now  func() time.Duration // monotonic
+	seed maphash.Seed
+	// A table with one place for each hash: a collision costs a call on Redis.
+	places [refusalPlaces]place
+	hits   atomic.Int64
+}
+
+const (
+	refusalPlaces = 4096
+	// refusalLife bounds how long what happens elsewhere goes unnoticed.
+	refusalLife = time.Second
+)
+
+// place holds the latest refusal of a hash. turn changes with each event that could end
+// it, so that an answer which is older than the event is not remembered.
+type place struct {
+	latest atomic.Pointer[refusal]
+	turn   atomic.Uint64
+}
+
+type refusal struct {
+	parts []core.Part   // as Redis answered
+	came  time.Duration // when the answer came
+	until time.Duration
+}
+
+func newRefusals(now func() time.Duration) *refusals {
+	if now == nil {
+		began := time.Now()
+		now = func() time.Duration { return time.Since(began) }
+	}
+	return &refusals{now: now, seed: maphash.MakeSeed()}
+}
+
+// ticket is what is to be known of a call before it is sent.
+type ticket struct {
+	place *place
+	turn  uint64
+	sent  time.Duration
+}
+
+// answer answers the call if it would be refused for certain. Otherwise keep wants the
+// ticket, once Redis has answered.
+func (r *refusals) answer(c *core.Call) (t ticket, done bool) {
+	p := r.placeOf(c)
+	t = ticket{p, p.turn.Load(), r.now()}
+	known := p.latest.Load()
+	if known == nil || t.sent >= known.until || !known.covers(c) {
+		return t, false
+	}
+	// Time since the answer, not since the question: that would announce too short a
+	// wait.
+	elapsed := core.Instant((t.sent - known.came) / time.Microsecond)
+	for i := range c.Parts {
+		x, k := &c.Parts[i], &known.parts[i]
+		x.At, x.Used, x.OldestLeaves, x.FitsAt, x.Done = k.At+elapsed, k.Used, k.OldestLeaves, k.FitsAt, k.Done
+		if k.FitsAt == k.At {
+			x.FitsAt = x.At // this one has room, and another refuses
+		}
+	}
+	r.hits.Add(1)
+	return t, true
+}
+
+// covers reports whether the refusal is one of c too: of the same limits, keys and cost.
+// A greater cost would be refused as well, but until when is not known.
+func (k *refusal) covers(c *core.Call) bool {
+	if len(k.parts) != len(c.Parts) {
+		return false
+	}
+	for i := range c.Parts {
+		x, y := &c.Parts[i], &k.parts[i]
+		if x.Key != y.Key || x.N != y.N || x.Cost != y.Cost || x.Watched != y.Watched ||
+			x.Counter != y.Counter && x.Counter.Identity() != y.Counter.Identity() {
+			return false
+		}
+	}
+	return true
+}
+
+// keep remembers what Redis has answered to the call, if it refused it. What it admitted,
+// of a smaller cost, makes a refusal longer than it was.
+func (r *refusals) keep(c *core.Call, t ticket) {
+	if admits(c.Parts) {
+		if t.place.latest.Load() != nil {
+			t.place.end()
+		}
+		return
+	}
+	if t.place.turn.Load() != t.turn {
+		return
+	}
+	came := r.now()
+	until := came + refusalLife
+	for i := range c.Parts {
+		x := &c.Parts[i]
+		if x.OldestLeaves > x.At {
+			// The question was sent before Redis read its clock: no unit leaves sooner.
+			until = min(until, t.sent+time.Duration(x.OldestLeaves-x.At)*time.Microsecond)
+		}
+	}
+	if until <= came {
+		return
+	}
+	t.place.latest.Store(&refusal{slices.Clone(c.Parts), came, until})
+	if t.place.turn.Load() != t.turn {
+		t.place.latest.Store(nil) // an event has come in between
+	}
+}
+
+// forget forgets what is known of the keys of a call that gives units back.
+func (r *refusals) forget(c *core.Call) { r.placeOf(c).end() }
+
+func (p *place) end() {
+	p.turn.Add(1)
+	p.latest.Store(nil)
+}
+
+func (r *refusals) placeOf(c *core.Call) *place {
+	var h uint64
+	for i := range c.Parts {
+		x := &c.Parts[i]
+		if i == 0 || x.Key != c.Parts[i-1].Key {
+			h = h*31 + maphash.Comparable(r.seed, x.Key)
+		}
+		h = h*31 + maphash.String(r.seed, x.Counter.Identity())
+	}
+	return &r.places[h%refusalPlaces]
+}
+
+// givesBack reports whether the operation can let somebody pass who was refused.
+func givesBack(op core.Op) bool {
+	return op == core.OpReset || op == core.OpCancel || op == core.OpCorrect || op == core.OpCommit
+}
