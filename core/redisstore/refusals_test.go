@@ -37,6 +37,7 @@ func TestStoreWithARefusalCache(t *testing.T) {
 		h := s.harness(nil)
 		h.Open = func(testing.TB) core.Store { return store }
 		h.Step = nil // a step of Redis's clock comes from elsewhere
+		h.Checks, h.Calls, h.Filled = max(traces()/3, 5), 160, 50
 		return h
 	})
 }

@@ -61,7 +61,7 @@ func TestScriptsAreForgotten(t *testing.T) {
 func TestFailoverOfACluster(t *testing.T) {
 	t.Parallel()
 	cluster := redistest.NeedCluster(t, 3, 1)
-	s, err := redisstore.Open("redis-cluster://"+strings.Join(cluster.Addrs()[:3], ","), quiet)
+	s, err := redisstore.Open("redis-cluster://"+strings.Join(cluster.Addrs()[:3], ","), quiet, redisstore.NoFallback(), redisstore.NoRefusalCache())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -97,7 +97,7 @@ func TestTwoInstancesAreOneLimiter(t *testing.T) {
 	server := redistest.Need(t)
 	var instances []*redisstore.Store
 	for range 2 {
-		s, err := redisstore.Open("redis://"+server.Addr()+"?pool_timeout=20s", quiet)
+		s, err := redisstore.Open("redis://"+server.Addr()+"?pool_timeout=20s", quiet, redisstore.NoRefusalCache())
 		if err != nil {
 			t.Fatal(err)
 		}
