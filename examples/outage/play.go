@@ -33,6 +33,10 @@ func play(ctx context.Context, out io.Writer, r *broken, s *service, p pace) err
 		{"Redis has no memory left", r.fill},
 	}
 	a := &act{out: out, service: s, window: p.window}
+	if err := s.ready(ctx); err != nil {
+		return err
+	}
+	s.log.take()
 	a.title("Redis is well")
 	if err := a.requests(ctx, 2, healthy); err != nil {
 		return err

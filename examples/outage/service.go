@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/slidegate/slidegate/core"
 	"github.com/slidegate/slidegate/core/redisstore"
+	"github.com/slidegate/slidegate/keyfunc"
 	"github.com/slidegate/slidegate/nethttp"
 )
 
@@ -21,6 +23,7 @@ var policies = []core.Policy{core.Local, core.Open, core.Closed}
 // service is what is limited, and what its operators see.
 type service struct {
 	store  *redisstore.Store
+	ready  func(context.Context) error
 	server *httptest.Server
 	log    *lines
 }
@@ -40,6 +43,7 @@ func newService(redis string, window time.Duration) (*service, error) {
 		if err != nil {
 			return nil, err
 		}
+		s.ready = func(ctx context.Context) error { return settled(ctx, s.store, lim) }
 		hello := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "hello") })
 		mux.Handle("GET /"+p.String(), nethttp.Middleware(lim)(hello))
 	}
@@ -50,6 +54,22 @@ func newService(redis string, window time.Duration) (*service, error) {
 func (s *service) close() {
 	s.server.Close()
 	_ = s.store.Close()
+}
+
+// settled waits until Redis knows the script and answers in time.
+func settled(ctx context.Context, store *redisstore.Store, lim *core.Limiter) error {
+	for end := time.Now().Add(back); ; {
+		d, err := lim.Peek(ctx, keyfunc.Name("nobody"))
+		if err == nil && d.Failure() == core.NoFailure && store.Status().Healthy {
+			return nil
+		}
+		if time.Now().After(end) {
+			return fmt.Errorf("redis does not answer in time: %v, %v", d.Failure(), err)
+		}
+		if err := sleep(ctx, 10*time.Millisecond); err != nil {
+			return err
+		}
+	}
 }
 
 // answer is what a client sees.
