@@ -22,9 +22,13 @@ func (s *stage) harness(client func(testing.TB) redisstore.Client) *storetest.Ha
 	}
 }
 
-// traces is the number of random traces of each kind: more where somebody has time.
+// traces is the number of random traces of each kind: more where somebody has time, and
+// fewer under the race detector, which makes miniredis five times as slow.
 func traces() int {
 	n, _ := strconv.Atoi(os.Getenv("SLIDEGATE_TRACES"))
+	if underRaceDetector() {
+		return max(n, 6)
+	}
 	return max(n, 20)
 }
 

@@ -23,12 +23,13 @@ func Cold() Option { return func(o *options) { o.fallback.Cold = true } }
 // answer. It is for those who put a fallback.Store of their own in front.
 func NoFallback() Option { return func(o *options) { o.noFallback = true } }
 
-// NoRefusalCache has each call ask Redis. Without it, an instance remembers refusals until
-// the first unit leaves, for a second at most: then who is refused and goes on asking
-// costs Redis one call per second and instance, and one for each unit that leaves. A
-// reset, a cancelled reservation, a raised limit or a step of Redis's clock that comes
-// from elsewhere is seen within that second; what this instance does, at once. A refusal
-// from memory announces the same instant, for requests of the same cost.
+// NoRefusalCache has each call ask Redis. Without it, an instance remembers that a limit
+// is full, until the first unit leaves and for a second at most: then who is refused and
+// goes on asking costs Redis one call per second and instance, and one for each unit
+// that leaves. A reset, a cancelled reservation, a raised limit or a step of Redis's
+// clock that comes from elsewhere is seen within that second; what this instance does,
+// at once. The announced instant is the same. Refusals of a cost that is greater than
+// what is left are not remembered.
 func NoRefusalCache() Option { return func(o *options) { o.noRefusals = true } }
 
 // Status tells whether Redis answers, for health checks and metrics; see

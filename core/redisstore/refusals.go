@@ -12,8 +12,9 @@ import (
 // refusals remembers what Redis has refused, so that who does not wait costs it no more
 // than a call per second and instance, and one for each unit that leaves.
 //
-// A refusal is true until the first unit leaves: it costs nothing, and what others take
-// can only prolong it. Only a reset, a cancelled or corrected
+// Only refusals by a limit that is full are remembered: nobody takes anything from it
+// until the first unit leaves, whatever the cost, so that the announced instant stays
+// right. Only a reset, a cancelled or corrected
 // reservation, a raised limit or a step of the clock can end it early; what of that
 // this instance does is heeded at once, and what others do within a second.
 type refusals struct {
@@ -82,7 +83,7 @@ func (r *refusals) answer(c *core.Call) (t ticket, done bool) {
 }
 
 // covers reports whether the refusal is one of c too: of the same limits, keys and cost.
-// A greater cost would be refused as well, but until when is not known.
+// Another cost would be refused as well, but until when is not known.
 func (k *refusal) covers(c *core.Call) bool {
 	if len(k.parts) != len(c.Parts) {
 		return false
@@ -97,8 +98,8 @@ func (k *refusal) covers(c *core.Call) bool {
 	return true
 }
 
-// keep remembers what Redis has answered to the call, if it refused it. What it admitted,
-// of a smaller cost, makes a refusal longer than it was.
+// keep remembers what Redis has answered to the call, if a full limit refused it.
+// An admission, of another cost, shows that what is remembered has ended early.
 func (r *refusals) keep(c *core.Call, t ticket) {
 	if admits(c.Parts) {
 		if t.place.latest.Load() != nil {
@@ -106,7 +107,7 @@ func (r *refusals) keep(c *core.Call, t ticket) {
 		}
 		return
 	}
-	if t.place.turn.Load() != t.turn {
+	if t.place.turn.Load() != t.turn || !slices.ContainsFunc(c.Parts, full) {
 		return
 	}
 	came := r.now()
@@ -126,6 +127,9 @@ func (r *refusals) keep(c *core.Call, t ticket) {
 		t.place.latest.Store(nil) // an event has come in between
 	}
 }
+
+// full reports whether a part refuses, and would refuse any cost.
+func full(x core.Part) bool { return !x.Done && !x.Watched && x.Used >= x.N }
 
 // forget forgets what is known of the keys of a call that gives units back.
 func (r *refusals) forget(c *core.Call) { r.placeOf(c).end() }

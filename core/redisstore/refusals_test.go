@@ -49,27 +49,37 @@ func TestRefusalsAreRemembered(t *testing.T) {
 		s := newStage(t)
 		store, redis := s.cached(t)
 		take(t, store, c, 5, 3)
-		first := do(t, store, call(core.OpTake, c, 5, 3))
+		s.advance(time.Second)
+		take(t, store, c, 5, 2)
+		first := do(t, store, call(core.OpTake, c, 5, 4))
 		if first.Done || first.FitsAt == 0 {
 			t.Fatalf("%+v", first)
 		}
 		asked := redis.asked.Load()
 		for i := range 1000 {
 			s.advance(5 * time.Millisecond)
-			x := do(t, store, call(core.OpTake, c, 5, 3))
-			if x.Done || x.FitsAt != first.FitsAt || x.Used != 3 || x.N != 5 || x.At < s.Now()-1 || x.At > s.Now() {
+			x := do(t, store, call(core.OpTake, c, 5, 4))
+			if x.Done || x.FitsAt != first.FitsAt || x.Used != 5 || x.N != 5 || x.At < s.Now()-1 || x.At > s.Now() {
 				t.Fatalf("call %d: %+v, first %+v", i, x, first)
 			}
 		}
 		if n := redis.asked.Load() - asked; n > 6 {
 			t.Errorf("1000 refusals in 5 s cost Redis %d calls", n)
 		}
-		if x := do(t, store, call(core.OpTake, c, 5, 2)); !x.Done {
-			t.Errorf("a smaller cost fits: %+v", x)
+		if x := do(t, store, call(core.OpTake, c, 5, 3)); x.Done || x.FitsAt >= first.FitsAt && c.Algorithm == core.Exact {
+			t.Errorf("a smaller cost fits sooner, and not now: %+v", x)
 		}
 		s.advance(first.FitsAt.Sub(s.Now()))
-		if x := do(t, store, call(core.OpTake, c, 5, 3)); !x.Done {
+		if x := do(t, store, call(core.OpTake, c, 5, 4)); !x.Done {
 			t.Errorf("refused at the announced instant: %+v", x)
+		}
+		// With room left, a smaller cost of somebody else could prolong the wait.
+		asked = redis.asked.Load()
+		for range 3 {
+			do(t, store, call(core.OpTake, c, 5, 4))
+		}
+		if n := redis.asked.Load() - asked; n != 3 {
+			t.Errorf("3 refusals with room left asked Redis %d times", n)
 		}
 	})
 }
@@ -181,7 +191,7 @@ func TestRememberedRefusalsAreTrue(t *testing.T) {
 				continue
 			}
 			truth := do(t, bare, call(core.OpPeek, c, n, cost))
-			if truth.Done || x.Done || x.At != truth.At || x.Used > truth.Used || x.FitsAt > truth.FitsAt {
+			if truth.Done || x.Done || x.At != truth.At || x.Used != truth.Used || x.FitsAt != truth.FitsAt || x.OldestLeaves != truth.OldestLeaves {
 				rt.Fatalf("from memory %+v, but Redis says %+v", x, truth)
 			}
 		}
