@@ -31,8 +31,8 @@ const (
 	refusalLife = time.Second
 )
 
-// place holds the latest refusal of a hash. turn changes with each event that could end
-// it, so that an answer which is older than the event is not remembered.
+// place holds the latest refusal of a hash. turn changes with each answer and with each
+// event that could end a refusal, so that an answer which is older is not remembered.
 type place struct {
 	latest atomic.Pointer[refusal]
 	turn   atomic.Uint64
@@ -42,6 +42,10 @@ type refusal struct {
 	parts []core.Part   // as Redis answered
 	came  time.Duration // when the answer came
 	until time.Duration
+	// lead is by how many microseconds Redis's clock is known to be ahead of the time
+	// since the answer came, which is reckoned too short by the answer's way. Else the
+	// key's time would run backwards for who has heard of Redis in between.
+	lead atomic.Int64
 }
 
 func newRefusals(now func() time.Duration) *refusals {
@@ -70,7 +74,7 @@ func (r *refusals) answer(c *core.Call) (t ticket, done bool) {
 	}
 	// Time since the answer, not since the question: that would announce too short a
 	// wait.
-	elapsed := core.Instant((t.sent - known.came) / time.Microsecond)
+	elapsed := known.since(t.sent)
 	for i := range c.Parts {
 		x, k := &c.Parts[i], &known.parts[i]
 		x.At, x.Used, x.OldestLeaves, x.FitsAt, x.Done = k.At+elapsed, k.Used, k.OldestLeaves, k.FitsAt, k.Done
@@ -80,6 +84,27 @@ func (r *refusals) answer(c *core.Call) (t ticket, done bool) {
 	}
 	r.hits.Add(1)
 	return t, true
+}
+
+// since returns the microseconds from the answer to now, on Redis's clock: not more than
+// have passed.
+func (k *refusal) since(now time.Duration) core.Instant {
+	return core.Instant((now-k.came)/time.Microsecond) + core.Instant(k.lead.Load())
+}
+
+// hear takes down what a later answer on the same key says of Redis's clock.
+func (k *refusal) hear(c *core.Call, now time.Duration) {
+	x, y := &c.Parts[0], &k.parts[0]
+	if x.Key != y.Key {
+		return // another key with the same hash
+	}
+	for {
+		lead := k.lead.Load()
+		more := x.At - y.At - core.Instant((now-k.came)/time.Microsecond)
+		if int64(more) <= lead || k.lead.CompareAndSwap(lead, int64(more)) {
+			return
+		}
+	}
 }
 
 // covers reports whether the refusal is one of c too: of the same limits, keys and cost.
@@ -101,16 +126,25 @@ func (k *refusal) covers(c *core.Call) bool {
 // keep remembers what Redis has answered to the call, if a full limit refused it.
 // An admission, of another cost, shows that what is remembered has ended early.
 func (r *refusals) keep(c *core.Call, t ticket) {
+	// The turn changes with each answer that is heard: one that was judged before another,
+	// and came after it, is not remembered, since the key's time must not run backwards.
+	alone := t.place.turn.CompareAndSwap(t.turn, t.turn+1)
+	if !alone {
+		t.place.turn.Add(1)
+	}
+	came, known := r.now(), t.place.latest.Load()
 	if admits(c.Parts) {
-		if t.place.latest.Load() != nil {
+		if known != nil {
 			t.place.end()
 		}
 		return
 	}
-	if t.place.turn.Load() != t.turn || !slices.ContainsFunc(c.Parts, full) {
+	if known != nil {
+		known.hear(c, came)
+	}
+	if !alone || !slices.ContainsFunc(c.Parts, full) {
 		return
 	}
-	came := r.now()
 	until := came + refusalLife
 	for i := range c.Parts {
 		x := &c.Parts[i]
@@ -122,9 +156,9 @@ func (r *refusals) keep(c *core.Call, t ticket) {
 	if until <= came {
 		return
 	}
-	t.place.latest.Store(&refusal{slices.Clone(c.Parts), came, until})
-	if t.place.turn.Load() != t.turn {
-		t.place.latest.Store(nil) // an event has come in between
+	t.place.latest.Store(&refusal{parts: slices.Clone(c.Parts), came: came, until: until})
+	if t.place.turn.Load() != t.turn+1 {
+		t.place.latest.Store(nil) // something has come in between
 	}
 }
 
