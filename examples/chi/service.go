@@ -42,7 +42,7 @@ func newLimiters(store core.Store) (l limiters, err error) {
 	}
 	if l.login, err = core.New(core.Config{
 		Name: "login", Store: store, OnRefuse: refuse,
-		Limits: []core.Limit{core.PerMinute(5).Named("login")},
+		Limits: []core.Limit{core.PerMinute(5)},
 	}); err != nil {
 		return l, err
 	}
@@ -61,11 +61,12 @@ func newLimiters(store core.Store) (l limiters, err error) {
 
 // refuse answers a request that has to wait. Retry-After and the X-RateLimit headers are
 // set already.
+// With core.Config.Cost, look at d.Reason too: a cost that never fits has no time to wait.
 func refuse(w http.ResponseWriter, _ *http.Request, d core.Decision) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(http.StatusTooManyRequests)
 	// The client may have gone. There is nobody to tell.
 	_ = json.NewEncoder(w).Encode(map[string]any{
-		"error": "rate_limited", "limit": d.Shown().Name(), "retry_after": math.Ceil(d.RetryAfter().Seconds()),
+		"error": "rate_limited", "limit": d.Shown().Policy(), "retry_after": math.Ceil(d.RetryAfter().Seconds()),
 	})
 }

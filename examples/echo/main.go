@@ -25,6 +25,7 @@ import (
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop) // a second Ctrl-C ends the program at once
 	err := command(ctx, os.Args[1:], os.Stdout)
 	stop()
 	if err != nil && !errors.Is(err, flag.ErrHelp) {
@@ -58,12 +59,25 @@ func command(ctx context.Context, args []string, out io.Writer) error {
 		return fmt.Errorf("%w (choose another address with -addr, such as 127.0.0.1:8081)", err)
 	}
 	fmt.Fprintf(out, guide, listener.Addr())
+	return serve(ctx, listener, handler)
+}
+
+// grace is how long requests that are running may take when the service stops.
+const grace = 10 * time.Second
+
+// serve answers requests until ctx ends, and then finishes those that are running.
+func serve(ctx context.Context, listener net.Listener, handler http.Handler) error {
 	server := &http.Server{Handler: handler, ReadHeaderTimeout: 5 * time.Second}
-	defer context.AfterFunc(ctx, func() { server.Close() })()
+	stopped := make(chan error, 1)
+	defer context.AfterFunc(ctx, func() {
+		wait, cancel := context.WithTimeout(context.WithoutCancel(ctx), grace)
+		defer cancel()
+		stopped <- server.Shutdown(wait)
+	})()
 	if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
 		return err
 	}
-	return nil
+	return <-stopped
 }
 
 // openStore returns a store in memory, or in the Redis at addr.

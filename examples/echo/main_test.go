@@ -18,8 +18,8 @@ import (
 	"github.com/slidegate/slidegate/core/limittest"
 )
 
-// serve starts the service with a store.
-func serve(t *testing.T, store core.Store) string {
+// start runs the service with a store.
+func start(t *testing.T, store core.Store) string {
 	t.Helper()
 	h, err := newService(store)
 	if err != nil {
@@ -34,6 +34,25 @@ func serve(t *testing.T, store core.Store) string {
 // its body.
 func ask(t *testing.T, method, url, apiKey string) (*http.Response, string) {
 	t.Helper()
+	return askBy(t, http.DefaultClient, method, url, apiKey)
+}
+
+// from returns a client with another address of this machine.
+func from(t *testing.T, addr string) *http.Client {
+	t.Helper()
+	probe, err := net.Listen("tcp", addr+":0")
+	if err != nil {
+		t.Skipf("this machine has one loopback address only: %v", err) // macOS
+	}
+	probe.Close()
+	dialer := &net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(addr)}}
+	transport := &http.Transport{DialContext: dialer.DialContext}
+	t.Cleanup(transport.CloseIdleConnections)
+	return &http.Client{Transport: transport}
+}
+
+func askBy(t *testing.T, client *http.Client, method, url, apiKey string) (*http.Response, string) {
+	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), method, url, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -41,7 +60,7 @@ func ask(t *testing.T, method, url, apiKey string) (*http.Response, string) {
 	if apiKey != "" {
 		r.Header.Set("X-API-Key", apiKey)
 	}
-	res, err := http.DefaultClient.Do(r)
+	res, err := client.Do(r)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -55,7 +74,7 @@ func ask(t *testing.T, method, url, apiKey string) (*http.Response, string) {
 
 func TestTheSixthLoginIsRefused(t *testing.T) {
 	clock := limittest.NewClock()
-	url := serve(t, limittest.NewStore(t, clock))
+	url := start(t, limittest.NewStore(t, clock))
 	for i := range 5 {
 		res, body := ask(t, "POST", url+"/login", "")
 		limittest.Admitted(t, res)
@@ -86,8 +105,73 @@ func TestTheSixthLoginIsRefused(t *testing.T) {
 	limittest.Admitted(t, res)
 }
 
+func TestEachAddressHasItsLogins(t *testing.T) {
+	url := start(t, limittest.NewStore(t, limittest.NewClock()))
+	other := from(t, "127.0.0.2")
+	for i := range 6 {
+		if res, _ := ask(t, "POST", url+"/login", ""); (res.StatusCode == http.StatusOK) != (i < 5) {
+			t.Errorf("login %d: %s", i, res.Status)
+		}
+	}
+	if res, body := askBy(t, other, "POST", url+"/login", ""); res.StatusCode != http.StatusOK || strings.TrimSpace(body) != "welcome" {
+		t.Errorf("another address: %s %q", res.Status, body)
+	}
+}
+
+func TestEverythingTogetherHasALooseLimit(t *testing.T) {
+	url := start(t, limittest.NewStore(t, limittest.NewClock()))
+	for range 300 {
+		res, _ := ask(t, "GET", url+"/", "")
+		limittest.Admitted(t, res)
+	}
+	for _, path := range []string{"/", "/api/items/7", "/nothing"} {
+		res, body := ask(t, "GET", url+path, "")
+		limittest.Refused(t, res, time.Minute)
+		if !strings.Contains(body, `"limit":"all"`) {
+			t.Errorf("%s is refused with %s", path, body)
+		}
+	}
+}
+
+func TestAKeyHasAThousandRequestsInAnHour(t *testing.T) {
+	clock := limittest.NewClock()
+	url := start(t, limittest.NewStore(t, clock))
+	for range 10 { // a hundred in each minute exceed neither the second's nor the address's limit
+		for range 10 {
+			for range 10 {
+				res, _ := ask(t, "GET", url+"/api/items/7", "mine")
+				limittest.Admitted(t, res)
+			}
+			clock.Advance(6 * time.Second)
+		}
+	}
+	res, body := ask(t, "GET", url+"/api/items/7", "mine")
+	limittest.Refused(t, res, 50*time.Minute)
+	if !strings.Contains(body, `"limit":"key-hour"`) {
+		t.Errorf("refused with %s", body)
+	}
+}
+
+func TestInstancesShareTheLimitsInRedis(t *testing.T) {
+	mini := miniredis.RunT(t)
+	var urls []string
+	for range 2 {
+		store, err := openStore(mini.Addr())
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { store.Close() })
+		urls = append(urls, start(t, store))
+	}
+	for i := range 6 {
+		if res, _ := ask(t, "POST", urls[i%2]+"/login", ""); (res.StatusCode == http.StatusOK) != (i < 5) {
+			t.Errorf("login %d: %s", i, res.Status)
+		}
+	}
+}
+
 func TestEachAPIKeyHasItsQuota(t *testing.T) {
-	url := serve(t, limittest.NewStore(t, limittest.NewClock()))
+	url := start(t, limittest.NewStore(t, limittest.NewClock()))
 	for i := range 11 {
 		res, body := ask(t, "GET", url+"/api/items/7", "mine")
 		if want := map[bool]int{true: 200, false: 429}[i < 10]; res.StatusCode != want {
@@ -104,7 +188,7 @@ func TestEachAPIKeyHasItsQuota(t *testing.T) {
 
 // Inventing API keys gains nothing: the address has a quota over all of them.
 func TestInventedKeysShareTheAddress(t *testing.T) {
-	url := serve(t, limittest.NewStore(t, limittest.NewClock()))
+	url := start(t, limittest.NewStore(t, limittest.NewClock()))
 	admitted := 0
 	for i := range 250 {
 		if res, _ := ask(t, "GET", url+"/api/items/1", "invented-"+string(rune('a'+i%26))+string(rune('a'+i/26))); res.StatusCode == 200 {
@@ -139,6 +223,35 @@ func TestTheProgram(t *testing.T) {
 		if err := <-ended; err != nil {
 			t.Errorf("ended with %v", err)
 		}
+	}
+}
+
+func TestStoppingFinishesWhatRuns(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	addr := listener.Addr().String()
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() {
+		ended <- serve(ctx, listener, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			stop()
+			for { // until nothing is accepted any more
+				conn, err := net.Dial("tcp", addr)
+				if err != nil {
+					break
+				}
+				conn.Close()
+			}
+			io.WriteString(w, "finished")
+		}))
+	}()
+	if res, body := ask(t, "GET", "http://"+addr, ""); res.StatusCode != http.StatusOK || body != "finished" {
+		t.Errorf("%s %q", res.Status, body)
+	}
+	if err := <-ended; err != nil {
+		t.Errorf("ended with %v", err)
 	}
 }
 

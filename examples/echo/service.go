@@ -40,7 +40,7 @@ func newLimiters(store core.Store) (l limiters, err error) {
 	}
 	if l.login, err = core.New(core.Config{
 		Name: "login", Store: store,
-		Limits: []core.Limit{core.PerMinute(5).Named("login")},
+		Limits: []core.Limit{core.PerMinute(5)},
 	}); err != nil {
 		return l, err
 	}
@@ -59,8 +59,9 @@ func newLimiters(store core.Store) (l limiters, err error) {
 
 // refuse answers a request that has to wait. Retry-After and the X-RateLimit headers are
 // set already. An error in place of the answer would go to the HTTPErrorHandler.
+// With core.Config.Cost, look at d.Reason too: a cost that never fits has no time to wait.
 func refuse(c echo.Context, d core.Decision) error {
 	return c.JSON(http.StatusTooManyRequests, map[string]any{
-		"error": "rate_limited", "limit": d.Shown().Name(), "retry_after": math.Ceil(d.RetryAfter().Seconds()),
+		"error": "rate_limited", "limit": d.Shown().Policy(), "retry_after": math.Ceil(d.RetryAfter().Seconds()),
 	})
 }

@@ -41,7 +41,7 @@ func newLimiters(store core.Store) (l limiters, err error) {
 	}
 	if l.login, err = core.New(core.Config{
 		Name: "login", Store: store,
-		Limits: []core.Limit{core.PerMinute(5).Named("login")},
+		Limits: []core.Limit{core.PerMinute(5)},
 	}); err != nil {
 		return l, err
 	}
@@ -60,8 +60,9 @@ func newLimiters(store core.Store) (l limiters, err error) {
 
 // refuse answers a request that has to wait. Retry-After and the X-RateLimit headers are
 // set already, and the context is aborted.
+// With core.Config.Cost, look at d.Reason too: a cost that never fits has no time to wait.
 func refuse(c *gin.Context, d core.Decision) {
 	c.JSON(http.StatusTooManyRequests, gin.H{
-		"error": "rate_limited", "limit": d.Shown().Name(), "retry_after": math.Ceil(d.RetryAfter().Seconds()),
+		"error": "rate_limited", "limit": d.Shown().Policy(), "retry_after": math.Ceil(d.RetryAfter().Seconds()),
 	})
 }
