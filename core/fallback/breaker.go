@@ -143,6 +143,11 @@ func (b *breaker) run() {
 		if b.open.Load() != 0 {
 			b.rest(jitter(b.wait))
 			last = b.probeLanes(last)
+			if b.open.Load() == 0 {
+				// If calls fail again soon, though the probe did not, the store is overloaded,
+				// and asking it in ever shorter turns would keep it so.
+				b.wait = min(2*b.wait, maxWait)
+			}
 			continue
 		}
 		b.rest(quietPeriod)

@@ -110,21 +110,29 @@ func TestABreakerThatOpensAgainSoon(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := &probes{began: time.Now()}
 		h := newHouse(t, fallback.Config{Probe: p.probe})
-		for range 5 {
+		// Each time it is asked again later than the time before.
+		for _, wait := range []time.Duration{25, 50, 100, 200, 400, 500, 500} {
+			wait *= time.Millisecond
 			h.primary.fail(outage(core.FailureTimeout))
 			h.admits(10, 1000)
+			if b := wait / 2; b > time.Millisecond {
+				time.Sleep(b - time.Millisecond)
+				if c := h.do(call(core.OpTake, 1000, 1)); c.Failure == core.NoFailure {
+					t.Errorf("asked again within %v", b)
+				}
+			}
 			h.primary.mend()
-			time.Sleep(100 * time.Millisecond)
+			time.Sleep(wait + 2*time.Millisecond)
 			if c := h.do(call(core.OpTake, 1000, 1)); c.Failure != core.NoFailure {
-				t.Errorf("100ms after it broke and was mended: %v", c.Failure)
+				t.Errorf("%v after it broke and was mended: %v", wait, c.Failure)
 			}
 		}
-		if at, _ := p.seen(); len(at) != 5 {
-			t.Errorf("%d probes, want 5", len(at))
+		if at, _ := p.seen(); len(at) != 7 {
+			t.Errorf("%d probes, want 7", len(at))
 		}
 		h.wantLog("WARN")
 		time.Sleep(3 * time.Second)
-		h.wantLog("WARN", "INFO decided_locally=\"timeout=50\"")
+		h.wantLog("WARN", "INFO decided_locally=\"timeout=77\"")
 	})
 }
 

@@ -30,7 +30,7 @@ func (s *stage) cached(tb testing.TB) (*redisstore.Store, *asking) {
 
 // With one instance nothing differs from asking Redis each time.
 func TestStoreWithARefusalCache(t *testing.T) {
-	t.Parallel()
+	onMiniredis(t)
 	storetest.Run(t, func(tb testing.TB) *storetest.Harness {
 		s := newStage(tb)
 		store, _ := s.cached(tb)

@@ -77,6 +77,7 @@ func TestTTLOfOddWindows(t *testing.T) {
 // The log of a limit of up to 128 units stays in the form that takes Redis 2 KB and
 // not 14, though entries that have left are removed only now and then.
 func TestDeadEntriesDoNotPileUp(t *testing.T) {
+	onMiniredis(t)
 	for _, n := range []int64{1, 10, 100, 113, 120, 127, 128, 200, 1000} {
 		st := newStage(t)
 		s := st.store(t)
