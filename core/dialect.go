@@ -48,16 +48,22 @@ const (
 
 var dialects = [...]struct {
 	name   string
-	fields int    // how many headers it sets
-	shares string // dialects that write the same headers in other forms have the same mark
+	fields int      // how many headers it sets
+	shares string   // dialects that write the same headers in other forms have the same mark
+	usage  []string // those of them that tell of use
 }{
-	XRateLimit:      {"x-ratelimit", 3, "X-RateLimit"},
-	XRateLimitDelta: {"x-ratelimit-delta", 3, "X-RateLimit"},
-	Draft06:         {"draft-06", 4, "RateLimit"},
-	Draft07:         {"draft-07", 2, "RateLimit"},
-	Draft08:         {"draft-08", 2, "RateLimit"},
-	Draft12:         {"draft-12", 2, "RateLimit"},
-	NoHeaders:       {"none", 0, ""},
+	XRateLimit:      {"x-ratelimit", 3, "X-RateLimit", usageHeaders[:3]},
+	XRateLimitDelta: {"x-ratelimit-delta", 3, "X-RateLimit", usageHeaders[:3]},
+	Draft06:         {"draft-06", 4, "RateLimit", usageHeaders[3:6]},
+	Draft07:         {"draft-07", 2, "RateLimit", usageHeaders[6:]},
+	Draft08:         {"draft-08", 2, "RateLimit", usageHeaders[6:]},
+	Draft12:         {"draft-12", 2, "RateLimit", usageHeaders[6:]},
+	NoHeaders:       {"none", 0, "", nil},
+}
+
+// usageHeaders tell how much of a limit is used.
+var usageHeaders = []string{
+	headerLimit, headerRemaining, headerReset, headerRateLimitLimit, headerRateLimitRemaining, headerRateLimitReset, headerRateLimit,
 }
 
 // write sets the headers of one dialect: with the table above, the place where a

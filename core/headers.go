@@ -75,6 +75,10 @@ func (l *Limiter) writeHeaders(h http.Header, v *Verdict) {
 	if d.Allowed {
 		return
 	}
+	for _, name := range l.foreign {
+		// What another limiter has written of a window that is not the one that refuses.
+		delete(h, name)
+	}
 	values.set(h, headerCacheControl, noStore)
 	if d.Reason == Refused {
 		values.set(h, headerRetryAfter, strconv.FormatInt(d.retryAfterSeconds(), 10))

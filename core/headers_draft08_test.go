@@ -3,6 +3,7 @@ package core_test
 import (
 	"net/http"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -293,4 +294,34 @@ func TestListsSayWhatWasDecided(t *testing.T) {
 			}
 		}
 	})
+}
+
+// A refusal by a limiter of another dialect leaves nothing of an outer one that would
+// contradict it: no window that ends after Retry-After, no units that remain.
+func TestARefusalClearsOtherDialects(t *testing.T) {
+	all := []core.Dialect{core.XRateLimit, core.Draft06, core.Draft07, core.Draft08, core.Draft12, core.NoHeaders}
+	for _, outerDialect := range all {
+		for _, innerDialect := range all {
+			clock := newHandClock()
+			with := func(d core.Dialect, limit core.Limit) *core.Limiter {
+				return limiterWith(t, core.Config{Name: "l", Store: memoryOn(t, clock), Headers: []core.Dialect{d}, Limits: []core.Limit{limit}})
+			}
+			outer, inner := with(outerDialect, core.PerDay(1000).Named("day")), with(innerDialect, core.PerSecond(1).Named("second"))
+			stack(t, http.Header{}, outer, inner)
+			h := http.Header{}
+			stack(t, h, outer, inner)
+			if h.Get("Retry-After") != "1" {
+				t.Fatalf("not refused: %v", h)
+			}
+			text := strings.Join([]string{h.Get("RateLimit"), h.Get("RateLimit-Remaining"), h.Get("RateLimit-Reset"), h.Get("X-RateLimit-Remaining")}, " ")
+			for _, stale := range []string{"998", "86400", "day"} {
+				if strings.Contains(text, stale) {
+					t.Errorf("%v around %v: %v", outerDialect, innerDialect, h)
+				}
+			}
+			if innerDialect == core.NoHeaders && strings.TrimSpace(text) != "" {
+				t.Errorf("%v around none: %v", outerDialect, h)
+			}
+		}
+	}
 }

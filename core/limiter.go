@@ -31,6 +31,7 @@ type Limiter struct {
 	policies string   // RateLimit-Policy of Draft08 and Draft12, while quotas are as configured
 	quotas   []string // that of Draft06 and Draft07, by the limit shown
 	room     int      // how many header values the dialects write
+	foreign  []string // headers that tell of use, in dialects that the limiter does not write
 
 	calls  sync.Pool // of *Call, with room for all limits
 	queues turns     // who waits, by key
@@ -81,6 +82,11 @@ func (l *Limiter) prepareHeaders() {
 	}
 	for _, d := range l.cfg.Headers {
 		l.room += dialects[d].fields
+	}
+	for _, name := range usageHeaders {
+		if !slices.ContainsFunc(l.cfg.Headers, func(d Dialect) bool { return slices.Contains(dialects[d].usage, name) }) {
+			l.foreign = append(l.foreign, name)
+		}
 	}
 }
 

@@ -33,7 +33,7 @@ type breaker struct {
 	failing atomic.Uint64 // lanes whose latest calls have failed
 	streak  [64]atomic.Int32
 	failure atomic.Uint32 // that opened a lane last
-	budget  atomic.Int64  // of the call that did
+	budget  atomic.Int64  // the greatest of those who failed or would have asked since
 	next    atomic.Int64  // without a probe: when the next call is let through, in ns since began
 	began   time.Time
 
@@ -56,11 +56,21 @@ func (b *breaker) init(cfg Config, restored func(), mended func() bool) {
 }
 
 // refuses returns why calls on these lanes are not to be asked, or NoFailure.
-func (b *breaker) refuses(lanes uint64) core.Failure {
+func (b *breaker) refuses(lanes uint64, budget time.Duration) core.Failure {
 	if b.open.Load()&lanes == 0 || b.probe == nil && b.mayTry() {
 		return core.NoFailure
 	}
+	b.allow(budget)
 	return core.Failure(b.failure.Load())
+}
+
+// allow has probes take as long as the most patient of those who would ask.
+func (b *breaker) allow(budget time.Duration) {
+	for known := b.budget.Load(); int64(budget) > known; known = b.budget.Load() {
+		if b.budget.CompareAndSwap(known, int64(budget)) {
+			return
+		}
+	}
 }
 
 // mayTry lets one call through now and then.
@@ -98,7 +108,7 @@ func (b *breaker) failed(lanes uint64, f core.Failure, budget time.Duration) {
 			continue
 		}
 		b.failure.Store(uint32(f))
-		b.budget.Store(int64(budget))
+		b.allow(budget)
 		b.next.Store(int64(time.Since(b.began) + jitter(firstWait)))
 		b.open.Or(1 << lane)
 		b.startProbing()
@@ -141,7 +151,7 @@ func (b *breaker) run() {
 	last := 0
 	for b.ctx.Err() == nil {
 		if b.open.Load() != 0 {
-			b.rest(jitter(b.wait))
+			b.rest(jitter(b.wait), nil) // a lane more does not hurry it
 			last = b.probeLanes(last)
 			if b.open.Load() == 0 {
 				// If calls fail again soon, though the probe did not, the store is overloaded,
@@ -150,7 +160,7 @@ func (b *breaker) run() {
 			}
 			continue
 		}
-		b.rest(quietPeriod)
+		b.rest(quietPeriod, b.wake)
 		if b.open.Load() == 0 && b.mended() && b.finish() {
 			return
 		}
@@ -172,14 +182,10 @@ func (b *breaker) probeLanes(last int) int {
 	return last
 }
 
-// rest waits, until a lane opens if it waits for quiet.
-func (b *breaker) rest(d time.Duration) {
+// rest waits, or until somebody wakes it.
+func (b *breaker) rest(d time.Duration, wake <-chan struct{}) {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
-	wake := b.wake
-	if b.open.Load() != 0 {
-		wake = nil // probing already; a lane more does not hurry it
-	}
 	select {
 	case <-timer.C:
 	case <-wake:
@@ -196,6 +202,7 @@ func (b *breaker) finish() bool {
 		return false
 	}
 	b.probing, b.wait = false, firstWait
+	b.budget.Store(0)
 	return true
 }
 

@@ -68,7 +68,7 @@ type Store struct {
 	window  *window
 	breaker breaker
 	outages health
-	faults  health
+	faults  map[core.Failure]*health // those that are no outages
 	counts  *counts
 	lanes   func(*core.Call) uint64
 	closed  atomic.Bool
@@ -98,10 +98,15 @@ func New(primary core.Store, cfg Config) (*Store, error) {
 		log: log, level: slog.LevelWarn, quiet: quietPeriod, counts: s.counts,
 		failing: "slidegate: the store gives no decision", mended: "slidegate: the store answers again",
 	}
-	s.faults = health{
-		log: log, level: slog.LevelError, quiet: time.Minute, counts: s.counts,
-		failing: "slidegate: the store cannot answer calls, which is no outage but a fault of the program or its rights",
-		mended:  "slidegate: the store has answered all calls for a minute",
+	s.faults = map[core.Failure]*health{}
+	for _, f := range core.Failures() {
+		if !f.Outage() {
+			s.faults[f] = &health{
+				log: log, level: slog.LevelError, quiet: time.Minute, counts: s.counts,
+				failing: "slidegate: the store cannot answer calls, which is no outage but a fault of the program or its rights",
+				mended:  "slidegate: no such fault for a minute",
+			}
+		}
 	}
 	s.breaker.init(cfg, s.outages.unsettled, s.mended)
 	return s, nil
@@ -110,7 +115,9 @@ func New(primary core.Store, cfg Config) (*Store, error) {
 // mended reports whether the primary store is well: no breaker is open, and no call
 // has failed for a while.
 func (s *Store) mended() bool {
-	s.faults.answered()
+	for _, h := range s.faults {
+		h.answered()
+	}
 	return s.breaker.open.Load() == 0 && s.outages.answered()
 }
 
@@ -157,7 +164,7 @@ func (s *Store) Do(ctx context.Context, c *core.Call) error {
 		return nil
 	}
 	lanes := s.lanes(c)
-	if f := s.breaker.refuses(lanes); f != core.NoFailure {
+	if f := s.breaker.refuses(lanes, c.Budget); f != core.NoFailure {
 		return s.stepIn(c, f, nil)
 	}
 	err := s.ask(ctx, c)
@@ -174,15 +181,15 @@ func (s *Store) Do(ctx context.Context, c *core.Call) error {
 		return err
 	case errors.Is(err, errors.ErrUnsupported):
 		// The program asks for what the store does not have: nobody shall answer that.
-		s.faults.failed(core.FailureScript, c.Policy, err)
+		s.faults[core.FailureScript].failed(core.FailureScript, c.Policy, err)
 		return err
 	}
 	f := core.FailureOf(err)
 	if f.Outage() {
 		s.breaker.failed(lanes, f, c.Budget)
 		s.outages.failed(f, c.Policy, err)
-	} else {
-		s.faults.failed(f, c.Policy, err)
+	} else if h := s.faults[f]; h != nil {
+		h.failed(f, c.Policy, err)
 	}
 	return s.stepIn(c, f, err)
 }

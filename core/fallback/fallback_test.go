@@ -9,6 +9,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/slidegate/slidegate/core"
@@ -527,4 +528,110 @@ func TestConformance(t *testing.T) {
 			Checks: 10, Steps: 30, Calls: 400, Filled: 1000,
 		}
 	})
+}
+
+// A correction of a local reservation frees nothing in between.
+func TestACorrectionIsOneStep(t *testing.T) {
+	h := newHouse(t, fallback.Config{Failures: 1})
+	h.primary.fail(outage(core.FailureRefused))
+	h.admits(1, 1) // opens the breaker
+	stop := make(chan struct{})
+	var taker sync.WaitGroup
+	var over atomic.Int64
+	taker.Go(func() {
+		for {
+			select {
+			case <-stop:
+				return
+			default:
+			}
+			c := call(core.OpTake, 10, 10)
+			c.Parts[0].Key = keyfunc.User("bob")
+			if err := h.Store.Do(context.Background(), c); err == nil && c.Parts[0].Done {
+				over.Add(1)
+			}
+		}
+	})
+	for range 3000 {
+		r := call(core.OpReserve, 10, 10)
+		r.Parts[0].Key, r.ID[0] = keyfunc.User("bob"), 1
+		if h.do(r); !r.Parts[0].Done {
+			h.clock.Advance(time.Minute)
+			continue
+		}
+		before := over.Load()
+		r.Op, r.Parts[0].Reserved, r.Parts[0].ReservedAt = core.OpCorrect, 10, r.Parts[0].At
+		h.do(r)
+		if over.Load() != before && r.Parts[0].Used > 10 {
+			t.Fatalf("%d used of 10", r.Parts[0].Used)
+		}
+		h.clock.Advance(time.Minute)
+	}
+	close(stop)
+	taker.Wait()
+}
+
+// One failed call on a service that nobody uses is history after a second.
+func TestAQuietServiceIsHealthyAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHouse(t, fallback.Config{})
+		h.primary.fail(outage(core.FailureTimeout))
+		h.admits(1, 10)
+		if h.Status().Healthy {
+			t.Error("healthy at once")
+		}
+		time.Sleep(1100 * time.Millisecond)
+		if !h.Status().Healthy {
+			t.Error("still failing, though nobody has asked since")
+		}
+	})
+}
+
+// A fault that lasts hides no other.
+func TestEachFaultIsLogged(t *testing.T) {
+	h := newHouse(t, fallback.Config{})
+	for range 3 {
+		for _, f := range []core.Failure{core.FailureValue, core.FailureDenied} {
+			h.primary.fail(outage(f))
+			h.admits(1, 100)
+		}
+	}
+	h.wantLog("ERROR failure=wrong_value", "ERROR failure=denied")
+}
+
+// An impatient limiter does not keep a patient one from the store.
+func TestTheMostPatientBudgetProbes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHouse(t, fallback.Config{Failures: 1, Probe: func(_ context.Context, _ int, budget time.Duration) error {
+			if budget < 20*time.Millisecond {
+				return errors.New("too slow")
+			}
+			return nil
+		}})
+		h.primary.fail(outage(core.FailureTimeout))
+		c := call(core.OpTake, 100, 1)
+		c.Budget = 10 * time.Millisecond
+		h.do(c)
+		h.primary.mend()
+		time.Sleep(5 * time.Second)
+		c = call(core.OpTake, 100, 1)
+		c.Budget = time.Second
+		h.do(c) // says how patient it is
+		time.Sleep(600 * time.Millisecond)
+		if h.do(c); c.Failure != core.NoFailure {
+			t.Errorf("still local: %v", c.Failure)
+		}
+	})
+}
+
+func TestPartsOfNAreExact(t *testing.T) {
+	for replicas := 1; replicas <= 60; replicas++ {
+		h := newHouse(t, fallback.Config{Replicas: replicas})
+		h.primary.fail(outage(core.FailureTimeout))
+		for _, n := range []int64{49, 98, 100, 999} {
+			if c := h.do(call(core.OpPeek, n, 1)); c.Parts[0].N != max(n/int64(replicas), 1) {
+				t.Errorf("%d of %d replicas: %d", n, replicas, c.Parts[0].N)
+			}
+		}
+	}
 }

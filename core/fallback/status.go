@@ -31,6 +31,7 @@ type Status struct {
 // at any time; a service that limits locally is alive, so its health check should
 // report what this says and not fail because of it.
 func (s *Store) Status() Status {
+	s.mended() // nobody may have asked since
 	local, undecided := s.counts.read()
 	st := Status{Local: byFailure(local), Undecided: byFailure(undecided)}
 	st.Since, st.Failure = s.outages.state()

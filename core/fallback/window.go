@@ -12,10 +12,11 @@ import (
 // window is the local window: a memory store that decides in place of the primary,
 // with this instance's share of each limit.
 type window struct {
-	memory *core.Memory
-	share  func() float64
-	cold   bool
-	calls  sync.Pool // of *core.Call
+	memory   *core.Memory
+	share    func() float64 // nil: by replicas
+	replicas int64
+	cold     bool
+	calls    sync.Pool // of *core.Call
 	// reserved says that reservations were made here, so that ends may concern them.
 	reserved atomic.Bool
 }
@@ -25,12 +26,8 @@ func newWindow(cfg Config) (*window, error) {
 	if err != nil {
 		return nil, err
 	}
-	w := &window{memory: m, share: cfg.Share, cold: cfg.Cold}
+	w := &window{memory: m, share: cfg.Share, replicas: int64(max(cfg.Replicas, 1)), cold: cfg.Cold}
 	w.calls.New = func() any { return new(core.Call) }
-	if w.share == nil {
-		fixed := 1 / float64(max(cfg.Replicas, 1))
-		w.share = func() float64 { return fixed }
-	}
 	return w, nil
 }
 
@@ -60,10 +57,10 @@ func (w *window) decides(c *core.Call) bool {
 	if c.Op == core.OpReserve {
 		w.reserved.Store(true)
 	}
-	share := w.clamped()
+	part := w.portion()
 	for i := range c.Parts {
 		p := &c.Parts[i]
-		p.N, p.HotFrom = quota(p.N, p.Cost, share), portion(p.HotFrom, share)
+		p.N, p.HotFrom = quota(p.N, p.Cost, part), part.of(p.HotFrom)
 	}
 	return w.memory.Do(context.Background(), c) == nil
 }
@@ -83,7 +80,7 @@ func (w *window) warm(c *core.Call) {
 				return p.Cost
 			})
 		}
-	case c.Op == core.OpCorrect:
+	case c.Op == core.OpCorrect && !w.reserved.Load(): // else ends has counted it
 		w.count(c, func(p *core.Part) int64 { return p.Cost - p.Reserved })
 	}
 }
@@ -101,13 +98,13 @@ func admitted(parts []core.Part) bool {
 // reservation counts from its taking, as one that was never given back: then the local
 // window holds a little too much, which refuses early.
 func (w *window) count(c *core.Call, units func(*core.Part) int64) {
-	share := 1.0
+	part := portion{1, 1}
 	if slices.ContainsFunc(c.Parts, func(p core.Part) bool { return p.HotFrom != 0 }) {
-		share = w.clamped()
+		part = w.portion()
 	}
 	w.do(c, core.OpTake, func(p *core.Part) {
 		p.Cost = units(p)
-		p.N, p.HotFrom = core.MaxUnits, portion(p.HotFrom, share)
+		p.N, p.HotFrom = core.MaxUnits, part.of(p.HotFrom)
 		p.Watched = true // a part that counts nothing must not stop the others
 		if p.Cost <= 0 {
 			p.N, p.Cost = 0, 1 // does not fit, and is not counted
@@ -120,58 +117,56 @@ func (w *window) ends(c *core.Call) (done bool) {
 	if c.Op != core.OpCommit && c.Op != core.OpCorrect && c.Op != core.OpCancel || !w.reserved.Load() {
 		return false
 	}
-	op := c.Op
-	if op == core.OpCorrect {
-		// Correcting what is not pending here would count what exceeds it.
-		op = core.OpCancel
-	}
-	w.do(c, op, func(*core.Part) {}, func(own *core.Call) {
+	// A correction of what is not pending here counts what exceeds it, as warm would.
+	w.do(c, c.Op, func(*core.Part) {}, func(own *core.Call) {
 		for i := range own.Parts {
 			done = done || own.Parts[i].Done
 		}
 		if done {
-			for i := range c.Parts {
-				cost := c.Parts[i].Cost
-				c.Parts[i] = own.Parts[i]
-				c.Parts[i].Cost = cost
-			}
+			copy(c.Parts, own.Parts)
 		}
 	})
-	if done && c.Op == core.OpCorrect {
-		w.count(c, func(p *core.Part) int64 { return p.Cost })
-	}
 	return done
 }
 
 // forget forgets the keys of c.
 func (w *window) forget(c *core.Call) { w.do(c, core.OpReset, func(*core.Part) {}, nil) }
 
-// clamped returns the share, above 0 up to 1. Not a number is taken for 1.
-func (w *window) clamped() float64 {
-	share := w.share()
-	if share > 0 && share < 1 {
-		return share
-	}
-	if share <= 0 {
-		return 0
-	}
-	return 1
+// portion is a part of N: a share, or one of so many replicas, exactly.
+type portion struct {
+	share    float64
+	replicas int64
 }
 
-// quota returns the units of a limit that this instance may admit: its share, but at
+// portion returns this instance's part. A share that is not a number is taken for 1.
+func (w *window) portion() portion {
+	if w.share == nil {
+		return portion{1, w.replicas}
+	}
+	share := w.share()
+	if share <= 0 {
+		return portion{0, 1}
+	}
+	if share < 1 {
+		return portion{share, 1}
+	}
+	return portion{1, 1}
+}
+
+func (p portion) of(n int64) int64 {
+	if p.share == 1 {
+		return n / p.replicas
+	}
+	return int64(float64(n) * p.share)
+}
+
+// quota returns the units of a limit that this instance may admit: its part, but at
 // least one, and no less than the request at hand, which could never pass otherwise:
 // it does so when nothing else is counted.
-func quota(n, cost int64, share float64) int64 {
-	own := max(portion(n, share), 1)
+func quota(n, cost int64, part portion) int64 {
+	own := max(part.of(n), 1)
 	if cost > own && cost <= n {
 		return cost
 	}
 	return own
-}
-
-func portion(n int64, share float64) int64 {
-	if share == 1 {
-		return n
-	}
-	return int64(float64(n) * share)
 }

@@ -29,7 +29,8 @@ func NoFallback() Option { return func(o *options) { o.noFallback = true } }
 // that leaves. A reset, a cancelled reservation, a raised limit or a step of Redis's
 // clock that comes from elsewhere is seen within that second; what this instance does,
 // at once. The announced instant is the same. Refusals of a cost that is greater than
-// what is left are not remembered.
+// what is left are not remembered, nor those of limiters whose limits count different
+// keys.
 func NoRefusalCache() Option { return func(o *options) { o.noRefusals = true } }
 
 // Status tells whether Redis answers, for health checks and metrics; see

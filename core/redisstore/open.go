@@ -53,6 +53,10 @@ func Open(rawURL string, opts ...Option) (*Store, error) {
 		return nil, errors.Join(err, c.close())
 	}
 	s.owned = c
+	if s.prober != nil {
+		// What the prober finds to work becomes the store's client, so it is made like it.
+		s.prober.fresh = t.client
+	}
 	return s, nil
 }
 
@@ -94,14 +98,18 @@ func (a *address) parse(rawURL string) *target {
 	}
 }
 
+// client makes a client, of copies: go-redis fills in the options that it is given.
 func (t *target) client() closingClient {
 	switch {
 	case t.cluster != nil:
-		return redis.NewClusterClient(t.cluster)
+		o := *t.cluster
+		return redis.NewClusterClient(&o)
 	case t.sentinel != nil:
-		return redis.NewFailoverClient(t.sentinel)
+		o := *t.sentinel
+		return redis.NewFailoverClient(&o)
 	default:
-		return redis.NewClient(t.single)
+		o := *t.single
+		return redis.NewClient(&o)
 	}
 }
 

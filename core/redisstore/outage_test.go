@@ -23,10 +23,15 @@ type guarded struct {
 	counter *core.Counter
 }
 
-func (g guarded) ask() *core.Call {
+// patient is the budget where it matters that Redis answers, even on a busy machine.
+const patient = 2 * time.Second
+
+func (g guarded) ask() *core.Call { g.Helper(); return g.within(100 * time.Millisecond) }
+
+func (g guarded) within(budget time.Duration) *core.Call {
 	g.Helper()
 	x := call(core.OpTake, g.counter, 10, 1)
-	x.Budget = 100 * time.Millisecond
+	x.Budget = budget
 	if err := g.Do(context.Background(), x); err != nil {
 		g.Fatal(err)
 	}
@@ -91,7 +96,7 @@ func TestTheLocalWindowStepsIn(t *testing.T) {
 			t.Cleanup(func() { _ = s.Close() })
 			g := guarded{t, s, counter("limit", core.Exact, time.Minute, 0)}
 			for range 4 {
-				if x := g.ask(); !x.Parts[0].Done || x.Failure != core.NoFailure {
+				if x := g.within(patient); !x.Parts[0].Done || x.Failure != core.NoFailure {
 					t.Fatalf("%+v", x)
 				}
 			}

@@ -27,6 +27,7 @@ type prober struct {
 	mu      sync.Mutex // close may come while probe is busy
 	client  closingClient
 	closed  bool
+	late    int       // probes in a row without an answer in time; of probe alone
 	renewed time.Time // when the store's client was last found or made to work
 }
 
@@ -36,27 +37,40 @@ const settled = time.Second
 
 // probe is called by one goroutine at a time: see fallback.Config.Probe.
 func (p *prober) probe(ctx context.Context, lane int, budget time.Duration) error {
-	ctx, stop := context.WithTimeout(ctx, patience)
-	defer stop()
 	through, err := p.open()
 	if err != nil {
 		return err
 	}
 	l := p.store.link.Load().through(through)
 	// The first call dials and makes itself known: three round trips more, with TLS. It
-	// does not wait longer, for what is silent may be lost for good while a new connection
-	// would work. The second one has to be as quick as those of limiters.
-	hello := min(max(3*budget, 300*time.Millisecond), patience)
-	for _, limit := range [...]time.Duration{hello, budget} {
+	// does not wait long, for what is silent may be lost for good while a new connection
+	// would work. A dial that takes longer goes on, and serves the next probe. The second
+	// call has to be as quick as those of limiters.
+	for _, limit := range [...]time.Duration{max(3*budget, 300*time.Millisecond), budget} {
 		c := probeCall(lane)
 		c.Budget = limit
 		if err := l.fly(ctx, c); err != nil && failureOf(err).Outage() {
-			p.drop()
+			p.failed(err)
 			return err
 		}
 	}
+	p.late = 0
 	p.recovered(ctx)
 	return nil
+}
+
+// manyLate probes in a row that got no answer in time are reason for a new client.
+const manyLate = 5
+
+// failed closes the prober's client, unless it may be dialing still.
+func (p *prober) failed(err error) {
+	if p.late++; failureOf(err) == core.FailureTimeout && p.late%manyLate != 0 {
+		p.mu.Lock()
+		p.renewed = time.Time{}
+		p.mu.Unlock()
+		return
+	}
+	p.drop()
 }
 
 // open returns the client to probe through.

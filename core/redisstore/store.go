@@ -155,7 +155,7 @@ func (s *Store) Do(ctx context.Context, c *core.Call) error {
 	if len(c.Parts) == 0 && c.Op <= core.OpReset {
 		return nil
 	}
-	if s.refusals == nil || c.Op == core.OpPeek || c.Op > core.OpReset {
+	if s.refusals == nil || c.Op == core.OpPeek || c.Op > core.OpReset || !together(c.Parts) {
 		return s.ask(ctx, c)
 	}
 	if givesBack(c.Op) {

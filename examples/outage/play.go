@@ -1,194 +1,175 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
-	"io"
-	"net/http"
-	"strings"
 	"time"
 
 	"github.com/slidegate/slidegate/core"
+	"github.com/slidegate/slidegate/core/fallback"
 )
 
-// What docs/failure.md promises of the time that requests wait, with room for a busy
-// machine, and of how soon Redis decides again.
-const (
-	longest = core.DefaultBudget + 400*time.Millisecond
-	back    = 3 * time.Second
-)
+// rounds of requests use up the limit during an outage, with one before it.
+const rounds = quota
 
-// step is one way to break Redis.
-type step struct {
-	title string
-	fault func() (mend func() error, err error)
-}
-
-// play breaks Redis step by step.
-func play(ctx context.Context, out io.Writer, r *broken, s *service, p pace) error {
-	steps := []step{
-		{"Redis is killed, and started again without its data", r.kill},
-		{"Redis hangs, and goes on", r.hang},
-		{"Redis is slower than the budget of " + core.DefaultBudget.String(), r.slow},
-		{"Redis has no memory left", r.fill},
-	}
-	a := &act{out: out, service: s, window: p.window}
-	if err := s.ready(ctx); err != nil {
-		return err
-	}
-	s.log.take()
-	a.title("Redis is well")
-	if err := a.requests(ctx, 2, healthy); err != nil {
-		return err
-	}
-	a.operators()
-	for _, st := range steps {
-		a.title(st.title)
-		mend, err := st.fault()
-		if err != nil {
-			return err
-		}
-		if err := a.requests(ctx, 5, failing); err != nil {
-			return err
-		}
-		if err := sleep(ctx, p.lasts); err != nil {
-			return err
-		}
-		a.operators()
-		if err := mend(); err != nil {
-			return err
-		}
-		if err := a.recover(ctx); err != nil {
-			return err
-		}
-	}
-	fmt.Fprintln(out, "Kept: no request waited much longer than its budget, none but those of /closed was answered\nwith 503, and Redis decided again soon after each outage.")
-	return nil
-}
-
-// act is what is printed.
-type act struct {
-	out     io.Writer
+// play breaks Redis in each way in turn.
+type play struct {
+	*screen
 	service *service
-	window  time.Duration
-	number  int
+	pace    pace
+	ended   []outage
+	before  fallback.Status // when the step began
+	slowest time.Duration   // request of the step
+	longest time.Duration   // request of all
 }
 
-func (a *act) title(text string) {
-	a.number++
-	fmt.Fprintf(a.out, "%d. %s\n\n", a.number, text)
+// outage is what came of one.
+type outage struct {
+	title      string
+	slowest    time.Duration // request
+	back, calm time.Duration // after it was healed
 }
 
-// requests sends n requests to each route, and prints and judges the answers.
-func (a *act) requests(ctx context.Context, n int, judge func(core.Policy, answer) bool) error {
-	for _, p := range policies {
-		var told []string
-		slowest := time.Duration(0)
-		for range n {
-			if err := ctx.Err(); err != nil {
-				return err
-			}
-			got, err := a.service.get(p)
-			if err != nil {
-				return err
-			}
-			if !judge(p, got) || got.took > longest {
-				return fmt.Errorf("/%s answered %s after %v", p, got, got.took)
-			}
-			told, slowest = append(told, got.String()), max(slowest, got.took)
+func (p *play) run(ctx context.Context, faults []fault) error {
+	if err := p.healthy(ctx); err != nil {
+		return err
+	}
+	for _, f := range faults {
+		if err := p.outage(ctx, f); err != nil {
+			return fmt.Errorf("%s: %w", f.title, err)
 		}
-		fmt.Fprintf(a.out, "   /%-7s %-78s in at most %v\n", p, runs(told), slowest.Round(time.Millisecond/10))
 	}
 	return nil
 }
 
-// healthy reports whether an answer is right while Redis decides.
-func healthy(_ core.Policy, a answer) bool {
-	return a.remaining != "" && (a.status == http.StatusOK || a.status == http.StatusTooManyRequests)
+// healthy shows how it is without an outage.
+func (p *play) healthy(ctx context.Context) error {
+	if err := p.begin(ctx, "Redis is well"); err != nil {
+		return err
+	}
+	if err := p.shared(ctx, "user-0"); err != nil {
+		return err
+	}
+	var last []answer
+	for range rounds {
+		var err error
+		if last, err = p.round(ctx, "user-0", judge); err != nil {
+			return err
+		}
+	}
+	p.say("headers", last[0].headers())
+	p.status()
+	return nil
 }
 
-// failing reports whether an answer is right while it may not.
-func failing(p core.Policy, a answer) bool {
-	switch p {
-	case core.Open:
-		return a.status == http.StatusOK || healthy(p, a)
-	case core.Closed:
-		return a.status == http.StatusServiceUnavailable || healthy(p, a)
-	default:
-		return healthy(p, a)
+// outage breaks Redis in one way, and heals it.
+func (p *play) outage(ctx context.Context, f fault) error {
+	if err := p.begin(ctx, f.title); err != nil {
+		return err
 	}
-}
-
-// operators prints what they see.
-func (a *act) operators() {
-	st := a.service.store.Status()
-	if st.Healthy {
-		fmt.Fprintln(a.out, "   status   healthy")
-	} else {
-		fmt.Fprintf(a.out, "   status   failing (%v) for %v; decided locally %v, not at all %v\n",
-			st.Failure, time.Since(st.Since).Round(time.Millisecond*100), st.Local, st.Undecided)
-	}
-	for _, line := range a.service.log.take() {
-		fmt.Fprintf(a.out, "   log      %s\n", line)
-	}
-	fmt.Fprintln(a.out)
-}
-
-// recover waits until Redis decides again, and says how long that took.
-func (a *act) recover(ctx context.Context) error {
+	o := outage{title: f.title}
+	user := fmt.Sprint("user-", len(p.ended)+1)
 	began := time.Now()
-	for {
-		got, err := a.service.get(core.Closed) // it has no other way to answer anything but 503
+	if err := p.shared(ctx, user); err != nil {
+		return err
+	}
+	if err := p.broken(ctx, f, user, began); err != nil {
+		return err
+	}
+	p.status()
+	if err := p.recover(ctx, f, user, &o); err != nil {
+		return err
+	}
+	o.slowest = p.slowest
+	p.ended = append(p.ended, o)
+	return nil
+}
+
+// broken inflicts the fault, and shows what users see for as long as an outage lasts.
+// The user has made a request of each route since began, when Redis was well: what the
+// local window admits comes on top of it.
+func (p *play) broken(ctx context.Context, f fault, user string, began time.Time) error {
+	if err := f.inflict(); err != nil {
+		return err
+	}
+	p.say("BROKEN", f.broken)
+	over := time.After(p.pace.lasts)
+	admitted := 1
+	for i := range rounds {
+		if i == rounds-1 {
+			if err := until(ctx, over); err != nil {
+				return err
+			}
+		}
+		all, err := p.round(ctx, user, judgeBroken)
 		if err != nil {
 			return err
 		}
-		if got.status != http.StatusServiceUnavailable {
-			break
-		}
-		if time.Since(began) > back {
-			return fmt.Errorf("redis does not decide again %v after it was mended", back)
-		}
-		if err := sleep(ctx, 5*time.Millisecond); err != nil {
-			return err
+		if !all[0].refused() {
+			admitted++
 		}
 	}
-	took := time.Since(began)
-	for end := time.Now().Add(back); !a.service.store.Status().Healthy; {
-		if time.Now().After(end) {
-			return fmt.Errorf("not healthy %v after it was mended: %+v", back, a.service.store.Status())
-		}
-		if err := sleep(ctx, 10*time.Millisecond); err != nil {
-			return err
-		}
+	if admitted > quota && time.Since(began) < p.pace.window {
+		return fmt.Errorf("/%v admitted %d requests in %v, and the limit is %d", core.Local, admitted, p.pace.window, quota)
 	}
-	fmt.Fprintf(a.out, "   mended   Redis decides again after %v\n", took.Round(time.Millisecond))
-	a.operators()
-	return sleep(ctx, a.window) // so that the next step begins with a full quota
+	return nil
 }
 
-// runs joins texts, and counts those that repeat.
-func runs(all []string) string {
-	var parts []string
-	for i := 0; i < len(all); {
-		n := 1
-		for i+n < len(all) && all[i+n] == all[i] {
-			n++
-		}
-		if n > 1 {
-			parts = append(parts, fmt.Sprintf("%d × %s", n, all[i]))
-		} else {
-			parts = append(parts, all[i])
-		}
-		i += n
+// recover heals the fault, and waits until Redis decides again and counts as healthy.
+func (p *play) recover(ctx context.Context, f fault, user string, o *outage) error {
+	if err := f.heal(); err != nil {
+		return err
 	}
-	return strings.Join(parts, " · ")
+	healed := time.Now()
+	p.say("HEALED", f.healed)
+	refused, err := p.comeback(ctx, user+"-waits")
+	if err != nil {
+		return err
+	}
+	o.back = time.Since(healed)
+	p.say("back", fmt.Sprintf("Redis decides again after %v (requests that /%v refused until then: %d)", o.back.Round(time.Millisecond), core.Closed, refused))
+	p.say("", f.counts)
+	if err := p.shared(ctx, user); err != nil {
+		return err
+	}
+	healthy := func() bool { return p.service.store.Status().Healthy }
+	if ok, err := waitFor(ctx, healed.Add(back+calm), healthy); err != nil || !ok {
+		return cmp.Or(err, fmt.Errorf("the status is not healthy %v after Redis was healed", back+calm))
+	}
+	o.calm = time.Since(healed)
+	return p.wellLogged(ctx)
 }
 
-func sleep(ctx context.Context, d time.Duration) error {
-	select {
-	case <-time.After(d):
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
+// wellLogged returns an error unless two lines were logged in the step. The second one
+// comes a moment after the status has become healthy.
+func (p *play) wellLogged(ctx context.Context) error {
+	if _, err := waitFor(ctx, time.Now().Add(time.Second), func() bool { return p.loggedLines() >= 2 }); err != nil {
+		return err
 	}
+	p.status()
+	if n := p.loggedLines(); n != 2 {
+		return fmt.Errorf("lines logged: %d, not one when Redis failed and one when it was well again", n)
+	}
+	return nil
+}
+
+// comeback waits until Redis decides: only then does /closed answer anything but
+// 503. It returns how often that came.
+func (p *play) comeback(ctx context.Context, user string) (refused int, err error) {
+	var a answer
+	decides := func() bool {
+		if a, err = p.ask(ctx, core.Closed, user); err == nil {
+			err = judge(core.Closed, a)
+		}
+		if err == nil && !a.shared() {
+			refused++
+		}
+		return err != nil || a.shared()
+	}
+	ok, ended := waitFor(ctx, time.Now().Add(back), decides)
+	if err = cmp.Or(err, ended); err == nil && !ok {
+		err = fmt.Errorf("/%v still answers %q, %v after Redis was healed", core.Closed, a, back)
+	}
+	return refused, err
 }

@@ -3,71 +3,119 @@ package main
 import (
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/alicebob/miniredis/v2"
 
+	"github.com/slidegate/slidegate/core"
 	"github.com/slidegate/slidegate/core/redisstore/redistest"
 )
 
-// broken is a Redis, and the ways to break it. Between it and the service is a proxy.
-type broken struct {
-	what  string
-	proxy *redistest.Proxy
-	// Each breaks it and returns what mends it.
-	kill, hang, fill func() (mend func() error, err error)
-	stop             func()
+// breakable is a Redis, with a proxy between it and the service, and the ways to
+// break it.
+type breakable struct {
+	about  string
+	addr   string
+	faults []fault
+	stop   func() error
 }
 
-func (b *broken) addr() string { return b.proxy.Addr() }
-
-// slow makes it slower than the budget of 100 ms.
-func (b *broken) slow() (mend func() error, err error) {
-	b.proxy.Delay(80 * time.Millisecond) // in each direction
-	return b.proxy.Heal, nil
+// fault is one way to break Redis.
+type fault struct {
+	title          string
+	broken, healed string // what is done, in words
+	counts         string // what Redis then knows
+	inflict, heal  func() error
 }
 
-// realRedis breaks a redis-server.
-func realRedis(s *redistest.Server) (*broken, error) {
+// The titles of faults.
+const (
+	killed = "Redis is killed, and comes back empty"
+	hangs  = "Redis hangs"
+	full   = "Redis has no memory left"
+)
+
+// What Redis knows after an outage.
+const (
+	lost      = "Its counts are gone, and those of the outage are not replayed."
+	untouched = "It counts on from before the outage."
+	maybeMore = "It may have counted requests that were given up."
+)
+
+// openRedis starts a redis-server, or a stand-in in this process if there is none
+// to start or standIn asks for it.
+func openRedis(standIn bool) (*breakable, error) {
+	if standIn {
+		return standInRedis("a stand-in inside this program, as -stand-in asks")
+	}
+	server, err := redistest.Start()
+	switch {
+	case errors.Is(err, redistest.ErrNotInstalled), errors.Is(err, errors.ErrUnsupported):
+		return standInRedis("a stand-in inside this program, since there is no redis-server to start")
+	case err != nil:
+		return nil, err
+	}
+	return realRedis(server)
+}
+
+func realRedis(s *redistest.Server) (*breakable, error) {
 	p, err := redistest.StartProxy(s.Addr())
 	if err != nil {
 		return nil, errors.Join(err, s.Stop())
 	}
-	setMemory := func(bytes string) error {
-		_, err := s.Do("CONFIG", "SET", "maxmemory", bytes)
-		return err
+	maxMemory := func(bytes string) func() error {
+		return func() error {
+			_, err := s.Do("CONFIG", "SET", "maxmemory", bytes)
+			return err
+		}
 	}
-	return &broken{
-		what: fmt.Sprintf("a redis-server that was started for this (process %d)", s.PID()), proxy: p,
-		kill: func() (func() error, error) { return s.Restart, s.Kill() },
-		hang: func() (func() error, error) { return s.Resume, s.Pause() },
-		fill: func() (func() error, error) { return func() error { return setMemory("0") }, setMemory("1") },
-		stop: func() { _, _ = p.Close(), s.Stop() },
+	return &breakable{
+		about: fmt.Sprintf("a redis-server of its own (%s, process %d)", s.Addr(), s.PID()),
+		addr:  p.Addr(),
+		faults: []fault{
+			{killed, "SIGKILL: the process is gone", "the process is started again, without its data", lost, s.Kill, s.Restart},
+			{hangs, "SIGSTOP: connections stay open, nothing answers", "SIGCONT: the process goes on", maybeMore, s.Pause, s.Resume},
+			slow(p),
+			{full, "CONFIG SET maxmemory 1: nothing can be written", "CONFIG SET maxmemory 0: no bound", untouched, maxMemory("1"), maxMemory("0")},
+		},
+		stop: func() error { return errors.Join(p.Close(), s.Stop()) },
 	}, nil
 }
 
-// standInRedis breaks a miniredis in this process.
-func standInRedis() (*broken, error) {
+func standInRedis(about string) (*breakable, error) {
 	m, err := miniredis.Run()
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("start a stand-in for Redis: %w", err)
 	}
 	p, err := redistest.StartProxy(m.Addr())
 	if err != nil {
 		m.Close()
 		return nil, err
 	}
-	return &broken{
-		what: "a stand-in for Redis, since redis-server is not on the PATH or not wanted", proxy: p,
-		kill: func() (func() error, error) {
-			p.Refuse()
-			return func() error { m.FlushAll(); return p.Heal() }, nil
+	always := func(f func()) func() error { return func() error { f(); return nil } }
+	return &breakable{
+		about: about,
+		addr:  p.Addr(),
+		faults: []fault{
+			{
+				killed, "connections are closed, and refused", "connections are accepted, the data is gone", lost,
+				always(p.Refuse), func() error { m.FlushAll(); return p.Heal() },
+			},
+			{hangs, "connections stay open, nothing answers", "everything goes on", maybeMore, always(p.Stall), p.Heal},
+			slow(p),
+			{
+				full, "every command is answered with OOM", "commands are executed again", untouched,
+				always(func() { m.SetError("OOM command not allowed when used memory > 'maxmemory'.") }), always(func() { m.SetError("") }),
+			},
 		},
-		hang: func() (func() error, error) { p.Stall(); return p.Heal, nil },
-		fill: func() (func() error, error) {
-			m.SetError("OOM command not allowed when used memory > 'maxmemory'.")
-			return func() error { m.SetError(""); return nil }, nil
-		},
-		stop: func() { _ = p.Close(); m.Close() },
+		stop: func() error { defer m.Close(); return p.Close() },
 	}, nil
+}
+
+// slow is the fault of a Redis that answers, but later than limiters wait.
+func slow(p *redistest.Proxy) fault {
+	const each = core.DefaultBudget * 8 / 10 // in each direction
+	return fault{
+		"Redis is slower than the budget", fmt.Sprintf("the network adds %v to each answer, and the budget is %v", 2*each, core.DefaultBudget),
+		"the network is as fast as before", maybeMore, func() error { p.Delay(each); return nil }, p.Heal,
+	}
 }

@@ -2,12 +2,12 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"log/slog"
+	"net"
 	"net/http"
-	"net/http/httptest"
-	"strings"
-	"sync"
 	"time"
 
 	"github.com/slidegate/slidegate/core"
@@ -16,117 +16,109 @@ import (
 	"github.com/slidegate/slidegate/nethttp"
 )
 
-const quota = 4
+const (
+	quota = 5
+	// userHeader says who asks.
+	userHeader = "X-User"
+	// deciderHeader says of an admitted request who decided it.
+	deciderHeader = "Decided-By"
+)
 
 var policies = []core.Policy{core.Local, core.Open, core.Closed}
 
-// service is what is limited, and what its operators see.
+// service is what is limited: a route for each policy, on one store.
 type service struct {
 	store  *redisstore.Store
-	ready  func(context.Context) error
-	server *httptest.Server
-	log    *lines
+	server *http.Server
+	url    string
+	served chan struct{} // closed when the server has ended
 }
 
-func newService(redis string, window time.Duration) (*service, error) {
-	s := &service{log: new(lines)}
-	logger := slog.New(slog.NewTextHandler(s.log, &slog.HandlerOptions{ReplaceAttr: withoutTime}))
-	var err error
-	if s.store, err = redisstore.Open("redis://"+redis, redisstore.Logger(logger)); err != nil {
+func newService(redisAddr string, window time.Duration, logger *slog.Logger) (*service, error) {
+	store, err := redisstore.Open("redis://"+redisAddr, redisstore.Logger(logger))
+	if err != nil {
 		return nil, err
 	}
 	mux := http.NewServeMux()
 	for _, p := range policies {
-		lim, err := core.New(core.Config{
-			Name: p.String(), Store: s.store, Limits: []core.Limit{core.Per(quota, window)}, OnFailure: p, Logger: logger,
+		limiter, err := core.New(core.Config{
+			Name:         p.String(),
+			Limits:       []core.Limit{core.Per(quota, window)},
+			Key:          keyfunc.ByHeader(userHeader),
+			Store:        store,
+			OnFailure:    p,
+			Logger:       logger,
+			KeepDecision: true,
 		})
 		if err != nil {
-			return nil, err
+			return nil, errors.Join(err, store.Close())
 		}
-		s.ready = func(ctx context.Context) error { return settled(ctx, s.store, lim) }
-		hello := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "hello") })
-		mux.Handle("GET /"+p.String(), nethttp.Middleware(lim)(hello))
+		mux.Handle("GET /"+p.String(), nethttp.Middleware(limiter)(hello(limiter)))
 	}
-	s.server = httptest.NewServer(mux)
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, errors.Join(err, store.Close())
+	}
+	s := &service{
+		store: store, url: "http://" + listener.Addr().String(), served: make(chan struct{}),
+		server: &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second},
+	}
+	go func() {
+		defer close(s.served)
+		_ = s.server.Serve(listener) // ends with close
+	}()
 	return s, nil
 }
 
-func (s *service) close() {
-	s.server.Close()
-	_ = s.store.Close()
+func (s *service) close() error {
+	err := s.server.Close()
+	<-s.served
+	return errors.Join(err, s.store.Close())
 }
 
-// settled waits until Redis knows the script and answers in time.
-func settled(ctx context.Context, store *redisstore.Store, lim *core.Limiter) error {
-	for end := time.Now().Add(back); ; {
-		d, err := lim.Peek(ctx, keyfunc.Name("nobody"))
-		if err == nil && d.Failure() == core.NoFailure && store.Status().Healthy {
-			return nil
-		}
-		if time.Now().After(end) {
-			return fmt.Errorf("redis does not answer in time: %v, %v", d.Failure(), err)
-		}
-		if err := sleep(ctx, 10*time.Millisecond); err != nil {
-			return err
-		}
-	}
+// hello is the page that is limited. It tells who decided, which a service would
+// rather count or log.
+func hello(limiter *core.Limiter) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		d, _ := limiter.DecisionFrom(r.Context())
+		w.Header().Set(deciderHeader, decider(&d))
+		fmt.Fprintln(w, "hello")
+	})
 }
 
-// answer is what a client sees.
-type answer struct {
-	status    int
-	remaining string
-	retry     string
-	took      time.Duration
-}
+// Who decides.
+const (
+	byRedis  = "redis"
+	byMemory = "memory"
+	byNobody = "nobody"
+)
 
-func (a answer) String() string {
+func decider(d *core.Decision) string {
 	switch {
-	case a.status == http.StatusOK && a.remaining == "":
-		return "200, no headers"
-	case a.status == http.StatusOK:
-		return "200, " + a.remaining + " left"
-	case a.status == http.StatusTooManyRequests:
-		return "429, wait " + a.retry + " s"
+	case d.Failure() == core.NoFailure:
+		return byRedis
+	case d.Reason == core.Undecided:
+		return byNobody
 	default:
-		return fmt.Sprint(a.status)
+		return byMemory
 	}
 }
 
-func (s *service) get(p core.Policy) (answer, error) {
-	began := time.Now()
-	res, err := http.Get(s.server.URL + "/" + p.String())
+// get asks the route of p as a user.
+func (s *service) get(ctx context.Context, p core.Policy, user string) (answer, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, s.url+"/"+p.String(), nil)
 	if err != nil {
 		return answer{}, err
 	}
-	defer res.Body.Close()
-	return answer{res.StatusCode, res.Header.Get("X-RateLimit-Remaining"), res.Header.Get("Retry-After"), time.Since(began)}, nil
-}
-
-// lines keeps log lines until they are shown.
-type lines struct {
-	mu  sync.Mutex
-	all []string
-}
-
-func (l *lines) Write(b []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.all = append(l.all, strings.TrimSpace(string(b)))
-	return len(b), nil
-}
-
-func (l *lines) take() []string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	all := l.all
-	l.all = nil
-	return all
-}
-
-func withoutTime(_ []string, a slog.Attr) slog.Attr {
-	if a.Key == slog.TimeKey {
-		return slog.Attr{}
+	request.Header.Set(userHeader, user)
+	began := time.Now()
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return answer{}, err
 	}
-	return a
+	defer response.Body.Close()
+	if _, err := io.Copy(io.Discard, response.Body); err != nil {
+		return answer{}, err
+	}
+	return answer{response.StatusCode, response.Header, time.Since(began)}, nil
 }
