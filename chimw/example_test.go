@@ -66,6 +66,7 @@ func ExampleMiddleware() {
 		fmt.Println(err)
 		return
 	}
+	defer lim.Close()
 	r := chi.NewRouter()
 	r.Use(chimw.Middleware(lim))
 	r.Get("/items/{id}", hello)
@@ -77,16 +78,19 @@ func ExampleMiddleware() {
 	// GET /items/2: 200, 8 of 10 left
 }
 
-// The address that a middleware of chi has found behind a proxy.
+// The address that a middleware of chi has found behind a proxy, which is trusted by its
+// exact address.
 func ExampleByClientIP() {
 	r := chi.NewRouter()
-	r.Use(middleware.ClientIPFromHeader("X-Real-IP"))
+	r.Use(middleware.ClientIPFromXFF("192.0.2.1/32"))
 	r.Use(chimw.LimitBy(1, time.Minute, chimw.ByClientIP()))
 	r.Get("/", hello)
 
-	show(r, "GET", "/", "X-Real-IP", "203.0.113.1")
-	show(r, "GET", "/", "X-Real-IP", "203.0.113.2")
+	show(r, "GET", "/", "X-Forwarded-For", "203.0.113.1")
+	show(r, "GET", "/", "X-Forwarded-For", "203.0.113.2")
+	show(r, "GET", "/", "X-Forwarded-For", "198.51.100.9, 203.0.113.2") // what a client writes itself
 	// Output:
 	// GET /: 200, 0 of 1 left
 	// GET /: 200, 0 of 1 left
+	// GET /: 429, 0 of 1 left
 }

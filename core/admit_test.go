@@ -3,8 +3,10 @@ package core_test
 import (
 	"errors"
 	"fmt"
+	"log"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"strings"
 	"testing"
 
@@ -87,16 +89,34 @@ func TestAnswersTellsWhetherTheUserAnswers(t *testing.T) {
 	}
 }
 
-// A program that has not looked at the error of New gets 503, and not a panic or a
-// service without limits.
+// A program that has not looked at the error of New gets 503 and a line in its log, and
+// not a panic or a service without limits.
 func TestNilLimiterAdmitsNothing(t *testing.T) {
+	var text strings.Builder
+	log.SetOutput(&text)
+	t.Cleanup(func() { log.SetOutput(os.Stderr) })
 	var none *core.Limiter
-	reached := false
-	h := none.Handler(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { reached = true }), nil)
-	w := httptest.NewRecorder()
-	h.ServeHTTP(w, get())
-	if w.Code != http.StatusServiceUnavailable || reached {
-		t.Errorf("status %d, handler reached: %v", w.Code, reached)
+	h := http.Header{}
+	v := none.Admit(h, keyfunc.NewRequest(get(), nil, nil))
+	if v.Proceed() || v.Counted || v.Err == nil || v.Status() != http.StatusServiceUnavailable || len(h) > 0 {
+		t.Errorf("%+v, status %d, headers %v", v, v.Status(), h)
+	}
+	if got := text.String(); strings.Count(got, "ERROR") != 1 || !strings.Contains(got, "core.New") {
+		t.Errorf("logged %q", got)
+	}
+	res := through(none, get())
+	if body := bodyOf(t, res); res.StatusCode != http.StatusServiceUnavailable || body != "Service Unavailable. Try again later.\n" {
+		t.Errorf("status %d, %q", res.StatusCode, body)
+	}
+}
+
+// An error goes before whatever else a verdict says.
+func TestErrorsGoFirst(t *testing.T) {
+	for _, reason := range []core.Reason{core.Admitted, core.Refused, core.NeverFits} {
+		v := core.Verdict{Counted: true, Err: errors.New("down"), Decision: core.Decision{Allowed: reason == core.Admitted, Reason: reason}}
+		if v.Proceed() || v.Status() != http.StatusServiceUnavailable {
+			t.Errorf("%v: proceeds: %v, status %d", reason, v.Proceed(), v.Status())
+		}
 	}
 }
 

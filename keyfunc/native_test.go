@@ -3,6 +3,7 @@ package keyfunc_test
 import (
 	"errors"
 	"fmt"
+	"net/http"
 	"net/http/httptest"
 	"net/netip"
 	"strings"
@@ -29,7 +30,8 @@ func TestByNative(t *testing.T) {
 	if k, err := f(inSession(&session{user: "ada"})); err != nil || k != keyfunc.User("ada") {
 		t.Errorf("%v, %v, want the key of the user", k, err)
 	}
-	if k, err := f(inSession(&session{})); !errors.Is(err, keyfunc.ErrMissing) || !k.IsZero() {
+	k, err := f(inSession(&session{}))
+	if missing, _ := errors.AsType[*keyfunc.MissingError](err); !errors.Is(err, keyfunc.ErrMissing) || missing.What != "user" || !k.IsZero() {
 		t.Errorf("no user: %v, %v", k, err)
 	}
 	if _, err := f(inSession(&session{user: "bad"})); !errors.Is(err, down) || errors.Is(err, keyfunc.ErrMissing) || !strings.HasPrefix(err.Error(), "slidegate: ") {
@@ -41,8 +43,33 @@ func TestByNative(t *testing.T) {
 	}
 	for _, native := range []any{nil, session{}, "text"} {
 		_, err := f(inSession(native))
-		if err == nil || errors.Is(err, keyfunc.ErrMissing) || !strings.Contains(err.Error(), "*keyfunc_test.session") || !strings.Contains(err.Error(), fmt.Sprintf("%T", native)) {
+		if err == nil || errors.Is(err, keyfunc.ErrMissing) || !strings.Contains(err.Error(), "*keyfunc_test.session") || !strings.Contains(err.Error(), fmt.Sprintf("has a %T:", native)) {
 			t.Errorf("in a %T: %v", native, err)
+		}
+	}
+}
+
+// Whoever finds users in a framework's context pays no more than who finds them in the
+// request.
+func TestNativeFunctionsCostNoMore(t *testing.T) {
+	in := inSession(&session{user: "ada", addr: "203.0.113.7"})
+	for name, test := range map[string]struct{ native, plain keyfunc.Func }{
+		"user": {
+			keyfunc.ByNative(func(s *session) (string, error) { return s.user, nil }),
+			keyfunc.ByUser(func(*http.Request) (string, error) { return "ada", nil }),
+		},
+		"nobody": {
+			keyfunc.ByNative(func(*session) (string, error) { return "", nil }),
+			keyfunc.ByUser(func(*http.Request) (string, error) { return "", nil }),
+		},
+		"address": {
+			keyfunc.ByNativeAddress(func(s *session) string { return s.addr }),
+			keyfunc.ByAddress(func(keyfunc.Request) string { return "203.0.113.7" }),
+		},
+	} {
+		count := func(f keyfunc.Func) float64 { return testing.AllocsPerRun(100, func() { _, _ = f(in) }) }
+		if native, plain := count(test.native), count(test.plain); native > plain {
+			t.Errorf("%s: %v allocations, want at most %v", name, native, plain)
 		}
 	}
 }
@@ -61,8 +88,12 @@ func TestByNativeAddress(t *testing.T) {
 			t.Errorf("%q: %v, %v, want %v", addr, k, err, want)
 		}
 	}
-	if _, err := f(inSession(7)); err == nil || !strings.Contains(err.Error(), "int") {
-		t.Errorf("in another framework: %v", err)
+	for _, native := range []any{nil, session{}, 7} {
+		k, err := f(inSession(native))
+		if err == nil || errors.Is(err, keyfunc.ErrMissing) || !k.IsZero() ||
+			!strings.Contains(err.Error(), "*keyfunc_test.session") || !strings.Contains(err.Error(), fmt.Sprintf("has a %T:", native)) {
+			t.Errorf("in a %T: %v, %v", native, k, err)
+		}
 	}
 }
 

@@ -59,7 +59,7 @@ func Decision(c *echo.Context) (core.Decision, bool) {
 // Middleware limits requests with l. For one that may not proceed it returns an
 // *echo.HTTPError with the status and the text of core.Limiter.Refuse, which the
 // server's HTTPErrorHandler writes like all others; the error of a key function
-// that is an *echo.HTTPError itself is returned as it is. The route that
+// that has a status of its own, as an *echo.HTTPError has, is returned as it is. The route that
 // keyfunc.ByRoute counts by is Context.Path: it is known in Use, groups and routes,
 // but not in Pre.
 func Middleware(l *core.Limiter, opts ...Option) echo.MiddlewareFunc {
@@ -87,8 +87,9 @@ func Middleware(l *core.Limiter, opts ...Option) echo.MiddlewareFunc {
 				l.Refuse(c.Response(), c.Request(), v)
 				return nil
 			}
-			if own, ok := errors.AsType[*echo.HTTPError](v.Err); ok {
-				return own
+			// Its sentinels, such as echo.ErrUnauthorized, are of another type than HTTPError.
+			if own := echo.HTTPStatusCoder(nil); errors.As(v.Err, &own) {
+				return own.(error)
 			}
 			e := echo.NewHTTPError(v.Status(), v.Message())
 			if v.Err != nil {

@@ -79,7 +79,7 @@ func ExampleBy() {
 	e.Use(echomw.LimitBy(10, time.Second, echomw.By(func(c *echo.Context) (string, error) {
 		user, ok := c.Get("user").(string)
 		if !ok {
-			return "", echo.ErrUnauthorized
+			return "", echo.NewHTTPError(http.StatusUnauthorized, "log in first")
 		}
 		return user, nil
 	})))
