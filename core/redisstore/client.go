@@ -48,6 +48,11 @@ type settings struct {
 	reloadInterval time.Duration
 }
 
+// heedsDeadlines reports whether reads and writes end at the deadline of a context.
+func (s settings) heedsDeadlines() bool {
+	return s.contextTimeouts && s.readTimeout >= 0 && s.writeTimeout >= 0
+}
+
 // go-redis 9.23's defaults, from (*Options).init. A RingOptions leaves them to its
 // shards and shows zeros.
 const (

@@ -7,6 +7,7 @@ import (
 	"net"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -22,60 +23,144 @@ type flight struct {
 	call     core.Call
 	parts    [4]core.Part // room for most calls
 	question question
-	landed   chan error // not buffered: an answer is either taken or known not to be
+	ctx      context.Context // the caller's
+	began    time.Time
+	until    time.Time // when the budget or the context ends; zero if neither does
+	timer    *time.Timer
+	state    atomic.Uint32
+	landed   chan error // room for one, so that nobody waits for a caller to take it
+	road     *road      // that it goes by; nil if it goes alone
+	next     *flight    // behind it in the queue
 }
 
-var flights = sync.Pool{New: func() any { return &flight{landed: make(chan error)} }}
+// The states of a flight. The first to leave waiting decides whose it is from then on:
+// the caller's once it has landed, and of what carries it once it is abandoned.
+const (
+	waiting uint32 = iota
+	landed
+	abandoned
+)
 
-func takeOff(c *core.Call) *flight {
+var flights = sync.Pool{New: func() any {
+	f := &flight{landed: make(chan error, 1), timer: time.NewTimer(time.Hour)}
+	f.timer.Stop()
+	return f
+}}
+
+func takeOff(ctx context.Context, c *core.Call) *flight {
 	f := flights.Get().(*flight)
 	f.call = *c
 	f.call.Parts = append(f.parts[:0], c.Parts...)
+	f.ctx, f.began, f.road, f.next = ctx, time.Now(), nil, nil
+	f.until, _ = ctx.Deadline()
+	if end := f.began.Add(c.Budget); c.Budget > 0 && (f.until.IsZero() || end.Before(f.until)) {
+		f.until = end
+	}
+	f.state.Store(waiting)
 	return f
 }
 
-// fly has a goroutine answer the call, and waits for it as long as the caller
-// would and the budget lasts.
+// recycle ends a flight that nobody waits for any more.
+func (f *flight) recycle() {
+	f.ctx, f.road, f.next = nil, nil, nil
+	clear(f.call.Parts) // what they point to may go
+	flights.Put(f)
+}
+
+// context returns what the client is given: a context with the values of the caller's
+// that ends when the flight's time is up, and not when the caller's is cancelled: a
+// script that is on its way is better heard out than lost.
+func (f *flight) context() (context.Context, context.CancelFunc) {
+	return endingAt(context.WithoutCancel(f.ctx), f.until)
+}
+
+func endingAt(ctx context.Context, until time.Time) (context.Context, context.CancelFunc) {
+	if until.IsZero() {
+		return ctx, func() {}
+	}
+	return context.WithDeadline(ctx, until)
+}
+
+// fly has the call answered, with others or alone, and waits for it as long as the
+// caller would and the budget lasts.
 func (s *link) fly(ctx context.Context, c *core.Call) error {
-	f := takeOff(c)
-	within, stop := bounded(ctx, c.Budget)
-	abandoned := make(chan struct{})
-	began := time.Now()
-	go func() {
-		defer stop()
-		err := s.answer(within, &f.question, &f.call)
-		if err != nil {
-			err = inTime(err, began)
-			unclear := f.call // the caller takes the flight over
-			unclear.Parts = slices.Clone(f.call.Parts)
-			defer s.giveBackUnclear(within, &unclear, err)
-		}
+	f, left := takeOff(ctx, c), c.Budget
+	if s.dispatch(f) {
 		select {
-		case f.landed <- err:
-		case <-abandoned:
-			if err == nil && f.call.Op == core.OpReserve && admits(f.call.Parts) {
-				// If this fails the units leave when the reservation lapses.
-				_ = s.cancel(within, &f.call)
-			}
+		case err := <-f.landed:
+			return f.end(c, err)
+		default: // another server has to be asked
+			left = max(time.Until(f.began.Add(left)), 1)
 		}
-	}()
+	}
+	var up <-chan time.Time
+	if c.Budget > 0 {
+		f.timer.Reset(left)
+		up = f.timer.C
+	}
 	select {
 	case err := <-f.landed:
-		if err == nil {
-			copy(c.Parts, f.call.Parts)
-		}
-		flights.Put(f)
-		return err
-	case <-within.Done():
-		close(abandoned)
-		if c.Budget <= 0 || ctx.Err() != nil {
-			return within.Err() // the deadline was the caller's own
-		}
-		return late(began, within.Err())
+		f.timer.Stop()
+		return f.end(c, err)
+	case <-up:
+		return f.giveUp(ctx, c)
 	case <-ctx.Done():
-		close(abandoned)
-		return ctx.Err()
+		f.timer.Stop()
+		return f.giveUp(ctx, c)
 	}
+}
+
+// end hands the answer over, and the flight back.
+func (f *flight) end(c *core.Call, err error) error {
+	if err == nil {
+		copy(c.Parts, f.call.Parts)
+	}
+	f.recycle()
+	return err
+}
+
+// giveUp stops waiting, unless the answer is there.
+func (f *flight) giveUp(ctx context.Context, c *core.Call) error {
+	r, began := f.road, f.began
+	if !f.state.CompareAndSwap(waiting, abandoned) {
+		return f.end(c, <-f.landed)
+	}
+	// From here on the flight is another's.
+	err := ctx.Err()
+	if err == nil {
+		err = late(began, context.DeadlineExceeded)
+	}
+	if r != nil && !errors.Is(err, context.Canceled) {
+		r.writeOff(began)
+	}
+	return err
+}
+
+// land brings the answer to the caller. If there is none any more, what was reserved is
+// given back.
+func (s *link) land(f *flight, err error) {
+	if err != nil {
+		err = inTime(err, f.began)
+		if unclear(&f.call, err) {
+			c := f.call
+			c.Parts = slices.Clone(c.Parts)
+			ctx := context.WithoutCancel(f.ctx)
+			s.busy.Go(func() { s.giveBackUnclear(ctx, &c) })
+		}
+	}
+	if f.state.CompareAndSwap(waiting, landed) {
+		f.landed <- err
+		return
+	}
+	if err == nil && f.call.Op == core.OpReserve && admits(f.call.Parts) {
+		s.busy.Go(func() {
+			// If this fails the units leave when the reservation lapses.
+			_ = s.cancel(context.WithoutCancel(f.ctx), &f.call)
+			f.recycle()
+		})
+		return
+	}
+	f.recycle()
 }
 
 func late(began time.Time, err error) error {
@@ -92,39 +177,35 @@ func inTime(err error, began time.Time) error {
 	return err
 }
 
-// bounded returns a context with the values of ctx that ends with the budget, or
-// with the deadline of ctx where that is sooner, and not when ctx is cancelled: a
-// script that is on its way is better heard out than lost.
+// bounded returns a context with the values of ctx that ends with the budget.
 func bounded(ctx context.Context, budget time.Duration) (context.Context, context.CancelFunc) {
 	within := context.WithoutCancel(ctx)
-	end, some := ctx.Deadline()
-	if budget > 0 {
-		if soon := time.Now().Add(budget); !some || soon.Before(end) {
-			end, some = soon, true
-		}
-	}
-	if !some {
+	if budget <= 0 {
 		return within, func() {}
 	}
-	return context.WithDeadline(within, end)
+	return context.WithTimeout(within, budget)
 }
 
 // cancel gives back what the call has reserved.
 func (s *link) cancel(ctx context.Context, c *core.Call) error {
-	ctx, stop := bounded(context.WithoutCancel(ctx), max(c.Budget, 100*time.Millisecond))
+	ctx, stop := bounded(ctx, max(c.Budget, 100*time.Millisecond))
 	defer stop()
+	s.gaveBack(c)
+	defer s.gaveBack(c)
 	return s.answer(ctx, new(question), ending(c, core.OpCancel))
 }
 
-// giveBackUnclear cancels a reservation of which nobody knows whether it was made,
-// since the reply was lost. The server may hang, so it tries again for some seconds;
-// after that the units leave when the reservation lapses. A reply of the server is
-// clear: nothing was reserved.
-func (s *link) giveBackUnclear(ctx context.Context, c *core.Call, err error) {
-	var reply redis.Error
-	if c.Op != core.OpReserve || errors.As(err, &reply) {
-		return
-	}
+// unclear reports whether nobody knows if the call has reserved something, since the
+// reply was lost. A reply of the server is clear: nothing was reserved.
+func unclear(c *core.Call, err error) bool {
+	_, reply := errors.AsType[redis.Error](err)
+	return c.Op == core.OpReserve && !reply
+}
+
+// giveBackUnclear cancels a reservation of which nobody knows whether it was made. The
+// server may hang, so it tries again for some seconds; after that the units leave when
+// the reservation lapses.
+func (s *link) giveBackUnclear(ctx context.Context, c *core.Call) {
 	for wait := 100 * time.Millisecond; wait < 4*time.Second; wait *= 2 {
 		select {
 		case <-s.done:

@@ -33,6 +33,16 @@ func NoFallback() Option { return func(o *options) { o.noFallback = true } }
 // keys.
 func NoRefusalCache() Option { return func(o *options) { o.noRefusals = true } }
 
+// NoBatch has each call go to Redis by itself. Without it a call goes out at once too
+// while fewer than 2 × GOMAXPROCS are under way to the same server (or as many as the
+// client's pool has places, if those are fewer). When all are, it waits for the first
+// to come back, and goes with all others that have gathered meanwhile: in one pipeline,
+// and those about the same limits and key in one script call, in their order. No timer is
+// involved, contexts and budgets are kept for each call, and what happens to one call does
+// not happen to the others of its batch. Calls through a redis.Ring, through a client that
+// wraps another, and on limits that count different keys in a cluster go by themselves.
+func NoBatch() Option { return func(o *options) { o.noBatch = true } }
+
 // Status tells whether Redis answers, for health checks and metrics; see
 // fallback.Store.Status. With NoFallback it knows nothing, and says that it does.
 func (s *Store) Status() fallback.Status {

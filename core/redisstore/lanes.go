@@ -21,10 +21,12 @@ func lanes(c *core.Call) (all uint64) {
 }
 
 // laneOf returns the lane of a part's key, by its hash tag.
-func laneOf(x *core.Part) int {
+func laneOf(x *core.Part) int { return slotOf(x) >> (slotBits - laneBits) }
+
+// slotOf returns the slot of a part's key, by its hash tag.
+func slotOf(x *core.Part) int {
 	var buf [128]byte
-	b := appendTag(buf[:0], x)
-	return int(crc16(b)&(1<<slotBits-1)) >> (slotBits - laneBits)
+	return int(crc16(appendTag(buf[:0], x)) & (1<<slotBits - 1))
 }
 
 // crc16 is the checksum by which a cluster finds the slot of a key: CRC-16/XMODEM

@@ -16,11 +16,19 @@ type link struct {
 	// apart says that keys with different hash tags need calls of their own: so in
 	// a cluster, and behind anything that answered CROSSSLOT once.
 	apart *atomic.Bool
-	done  <-chan struct{} // closed by the store's Close
+	heeds bool  // the client ends what it does at the deadline of its context
+	roads roads // nil if every call goes alone
+	busy  *busy
+	// gaveBack is told which counters a call has let go of, or will.
+	gaveBack func(*core.Call)
+	done     <-chan struct{} // closed by the store's Close
 }
 
 func newLink(client Client, prefix string, done <-chan struct{}) *link {
-	l := &link{client: client, prefix: string(appendEscaped(nil, prefix)), apart: new(atomic.Bool), done: done}
+	l := &link{
+		client: client, prefix: string(appendEscaped(nil, prefix)),
+		apart: new(atomic.Bool), busy: new(busy), gaveBack: func(*core.Call) {}, done: done,
+	}
 	if l.prefix != "" {
 		l.prefix += ":"
 	}
@@ -28,11 +36,42 @@ func newLink(client Client, prefix string, done <-chan struct{}) *link {
 	return l
 }
 
-// through returns a link that asks the same through another client.
+// through returns a link that asks the same through another client. Every call goes
+// alone by it.
 func (s *link) through(client Client) *link {
 	other := *s
-	other.client = client
+	other.client, other.roads = client, nil
 	return &other
+}
+
+// together returns a link by which calls that wait together travel together, where that
+// can be done with the client.
+func (s *link) together() *link {
+	other := *s
+	other.roads = newRoads(&other)
+	return &other
+}
+
+// dispatch has a flight carried, and reports whether it has been.
+func (s *link) dispatch(f *flight) bool {
+	if s.roads != nil && together(f.call.Parts) {
+		if r := s.roads.find(&f.call); r != nil {
+			return r.submit(f)
+		}
+	}
+	s.busy.Go(func() { s.carryAlone(f) })
+	return false
+}
+
+// carryAlone has the client find who answers the flight.
+func (s *link) carryAlone(f *flight) {
+	ctx, stop := f.context()
+	defer stop()
+	err := guarded(func() error { return s.answer(ctx, &f.question, &f.call) })
+	if s.roads != nil && err == nil && together(f.call.Parts) {
+		s.roads.learn(ctx, &f.call, f.question.keys[0])
+	}
+	s.land(f, err)
 }
 
 // ask has one script answer calls that ask the same of the same counters.

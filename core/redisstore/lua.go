@@ -17,6 +17,8 @@ var (
 	counterLua string
 	//go:embed decide.lua
 	decideLua string
+	//go:embed many.lua
+	manyLua string
 	//go:embed settle.lua
 	settleLua string
 	//go:embed reset.lua
@@ -27,6 +29,7 @@ var (
 		readLua + waitLua + writeLua + "return f\nend\n"
 
 	decideScript = newScript(counterLua + exactLua + rareLua + decideLua)
+	manyScript   = newScript(counterLua + manyLua)
 	settleScript = newScript(counterLua + rareLua + settleLua)
 	resetScript  = newScript(resetLua)
 )

@@ -48,11 +48,10 @@ func Open(rawURL string, opts ...Option) (*Store, error) {
 		return nil, err
 	}
 	c := newClients(t)
-	s, err := newStore(c.current(), opts...)
+	s, err := newStore(c.current(), c, opts...)
 	if err != nil {
 		return nil, errors.Join(err, c.close())
 	}
-	s.owned = c
 	if s.prober != nil {
 		// What the prober finds to work becomes the store's client, so it is made like it.
 		s.prober.fresh = t.client

@@ -122,7 +122,7 @@ func (p *prober) recovered(ctx context.Context) {
 		return // it was the store's own that was probed
 	}
 	if s.owned != nil && s.owned.replace(c) {
-		s.link.Store(s.link.Load().through(c))
+		s.use(s.link.Load().through(c))
 		return
 	}
 	if cluster, ok := s.link.Load().client.(*redis.ClusterClient); ok {

@@ -152,7 +152,7 @@ func (q *question) seal() {
 func read(reply []int64, calls ...*core.Call) error {
 	parts := len(calls[0].Parts)
 	if want := (3 + len(calls)) * parts; len(reply) != want {
-		return fmt.Errorf("%w: the script answered %d numbers, want %d: is something rewriting replies between here and Redis?", errBadReply, len(reply), want)
+		return wrongLength(len(reply), want)
 	}
 	heads, rest := reply[:3*parts], reply[3*parts:]
 	for _, c := range calls {
@@ -164,6 +164,10 @@ func read(reply []int64, calls ...*core.Call) error {
 		rest = rest[parts:]
 	}
 	return nil
+}
+
+func wrongLength(got, want int) error {
+	return fmt.Errorf("%w: the script answered %d numbers, want %d: is something rewriting replies between here and Redis?", errBadReply, got, want)
 }
 
 // readDecision reads when the cost fits, and brings the heads, which say what each

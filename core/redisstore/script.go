@@ -5,7 +5,6 @@ import (
 	"crypto/sha1"
 	"encoding/hex"
 	"errors"
-	"slices"
 
 	"github.com/redis/go-redis/v9"
 )
@@ -49,25 +48,27 @@ func newScript(src string) *script {
 // run makes three allocations of its own: the arguments, the command, and the
 // integers. All else goes as pointers, which an interface holds without any.
 func (s *script) run(ctx context.Context, c Client, keys []string, args []any) ([]int64, error) {
-	words := make([]any, 0, 3+len(keys)+len(args))
-	words = append(words, "evalsha", &s.sha, len(keys))
-	for i := range keys {
-		words = append(words, &keys[i])
-	}
-	words = append(words, args...)
-	reply, err := send(ctx, c, words, len(keys))
+	reply, err := s.command(ctx, false, keys, args).through(ctx, c)
 	if err == nil || !redis.HasErrorPrefix(err, "NOSCRIPT") {
 		return reply, err
 	}
-	// A copy: a hook that exports traces may still hold the first command.
-	words = slices.Clone(words)
-	words[0], words[1] = "eval", &s.src
-	return send(ctx, c, words, len(keys))
+	// A command of its own: a hook that exports traces may still hold the first one.
+	return s.command(ctx, true, keys, args).through(ctx, c)
 }
 
-func send(ctx context.Context, c Client, words []any, keys int) ([]int64, error) {
-	cmd := command{redis.NewIntSliceCmd(ctx, words...)}
-	if keys > 0 {
+// command returns EVALSHA, or EVAL if it is to bring the script's text.
+func (s *script) command(ctx context.Context, text bool, keys []string, args []any) command {
+	words := make([]any, 0, 3+len(keys)+len(args))
+	if text {
+		words = append(words, "eval", &s.src, len(keys))
+	} else {
+		words = append(words, "evalsha", &s.sha, len(keys))
+	}
+	for i := range keys {
+		words = append(words, &keys[i])
+	}
+	cmd := command{redis.NewIntSliceCmd(ctx, append(words, args...)...)}
+	if len(keys) > 0 {
 		// Else a Ring and a ClusterClient would print the number of keys into a string
 		// to find out whether there are any, for every call.
 		cmd.SetFirstKeyPos(3)
@@ -77,14 +78,7 @@ func send(ctx context.Context, c Client, words []any, keys int) ([]int64, error)
 	// (osscluster_router.go, routeAndRun). It is of use to commands that are spread
 	// over shards, which a script is not.
 	cmd.SetStepCount(1)
-	if err := c.Process(ctx, cmd); err != nil {
-		return nil, err
-	}
-	reply, err := cmd.Result() // waits, where Process only hands on to another goroutine
-	if err == nil && reply == nil {
-		return nil, errNotRun
-	}
-	return reply, err
+	return cmd
 }
 
 // command is EVALSHA or EVAL, which the client must not send again after it lost
@@ -106,6 +100,23 @@ func send(ctx context.Context, c Client, words []any, keys int) ([]int64, error)
 //
 // The value holds one pointer, so that an interface holds it without an allocation.
 type command struct{ *redis.IntSliceCmd }
+
+// through has the client run the command, and returns the integers of the reply.
+func (c command) through(ctx context.Context, client Client) ([]int64, error) {
+	if err := client.Process(ctx, c); err != nil {
+		return nil, err
+	}
+	return c.integers()
+}
+
+// integers returns the reply once the client has it.
+func (c command) integers() ([]int64, error) {
+	reply, err := c.Result() // waits, where Process only hands on to another goroutine
+	if err == nil && reply == nil {
+		return nil, errNotRun
+	}
+	return reply, err
+}
 
 // NoRetry is asked by Client, ClusterClient and Ring before they repeat a command,
 // by the pipeline that follows ASK, and by an AutoPipeliner.

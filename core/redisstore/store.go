@@ -34,6 +34,7 @@ type Store struct {
 	front    *fallback.Store // nil with NoFallback
 	prober   *prober
 	refusals *refusals // nil with NoRefusalCache
+	alone    bool      // with NoBatch
 	closed   atomic.Bool
 	done     chan struct{} // closed by Close
 }
@@ -44,6 +45,7 @@ type options struct {
 	fallback   fallback.Config
 	noFallback bool
 	noRefusals bool
+	noBatch    bool
 	clock      func() time.Duration // of the refusal cache, for tests
 }
 
@@ -80,29 +82,40 @@ func New(client Client, opts ...Option) (*Store, error) {
 	if isNil(client) {
 		return nil, &FieldError{Field: "client", Value: fmt.Sprintf("%v", client), Problem: "there is none", Remedy: "pass a *redis.Client, *redis.ClusterClient or *redis.Ring, or use Open"}
 	}
-	return newStore(client, opts...)
+	return newStore(client, nil, opts...)
 }
 
-func newStore(client Client, opts ...Option) (*Store, error) {
+func newStore(client Client, owned *clients, opts ...Option) (*Store, error) {
 	o := options{prefix: "slidegate", log: slog.Default()}
 	for _, set := range opts {
 		if set != nil {
 			set(&o)
 		}
 	}
-	s := &Store{log: o.log, done: make(chan struct{}), ring: kindOf(client) == ring}
-	s.link.Store(newLink(client, o.prefix, s.done))
-	if err := s.guard(o); err != nil {
-		return nil, err
-	}
+	s := &Store{log: o.log, done: make(chan struct{}), ring: kindOf(client) == ring, alone: o.noBatch, owned: owned}
+	l := newLink(client, o.prefix, s.done)
+	l.heeds = owned != nil && describe(client).heedsDeadlines()
 	if !o.noRefusals {
 		s.refusals = newRefusals(o.clock)
+		l.gaveBack = s.refusals.forget
+	}
+	s.use(l)
+	if err := s.guard(o); err != nil {
+		return nil, err
 	}
 	for _, w := range warnings(client) {
 		s.log.Warn("slidegate: an option of the Redis client hurts a limiter",
 			"option", w.Option, "value", w.Value, "problem", w.Problem, "remedy", w.Remedy)
 	}
 	return s, nil
+}
+
+// use has all further calls go by the link.
+func (s *Store) use(l *link) {
+	if !s.alone {
+		l = l.together()
+	}
+	s.link.Store(l)
 }
 
 // isNil reports whether the client is nil, or a nil pointer of go-redis.
@@ -130,11 +143,12 @@ func (s *Store) LogsOutages() bool { return s.front != nil }
 // Do has Redis answer the call: see core.Store. It returns after Call.Budget at
 // the latest, if that is above zero, and when ctx ends, whatever the client is
 // doing: the command goes on in a goroutine of its own, until the client gives it
-// up, and may still be counted. Units of a reservation that comes too late, or whose
+// up, and may still be counted, unless it was still waiting to be sent. Units of a reservation that comes too late, or whose
 // reply is lost, are given back if Redis answers within some seconds; else they leave
 // when it lapses.
 //
-// It costs one round trip. Where limits count different keys in a cluster, it
+// It costs one round trip, which it shares with others that wait at the same time: see
+// NoBatch. Where limits count different keys in a cluster, it
 // costs one to look at all of them in parallel; if all would pass, one for each
 // key in turn to reserve, and one to commit.
 //
@@ -210,8 +224,8 @@ func (s direct) Do(ctx context.Context, c *core.Call) error {
 func (direct) Close() error { return nil }
 
 // Close has all further calls return core.ErrClosed, and closes the client if Open
-// made it. The counts stay in Redis. Calls under way end as their budgets and the
-// client let them. It waits for a probe that is under way, not longer than a second.
+// made it. The counts stay in Redis. It waits for calls that are under way, and for a
+// probe, but not longer than a second: they end as their budgets and the client let them.
 func (s *Store) Close() error {
 	if s.closed.Swap(true) {
 		return nil
@@ -221,6 +235,7 @@ func (s *Store) Close() error {
 		_ = s.front.Close() // closes memory, and cannot fail
 	}
 	s.prober.close()
+	s.link.Load().busy.wait(patience)
 	if s.owned == nil {
 		return nil
 	}
