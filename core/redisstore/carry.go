@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"runtime/debug"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/slidegate/slidegate/core"
 	"github.com/slidegate/slidegate/keyfunc"
 )
@@ -30,29 +32,74 @@ func (r *road) carry(t *trip) {
 	ctx, stop := t.context()
 	defer stop()
 	t.bundle()
-	left := t.bundles
-	if len(left) > 1 && !r.link.apart.Load() {
-		left = r.carryPacked(ctx, t)
+	bundles := t.bundles
+	// Packed where that can be, and what a pack could not answer once more, by itself.
+	for pack := len(bundles) > 1 && !r.link.apart.Load(); len(bundles) > 0; pack = false {
+		parcels := r.wrap(bundles, pack)
+		r.send(ctx, parcels)
+		bundles = nil
+		for _, p := range parcels {
+			bundles = append(bundles, r.open(p)...)
+		}
 	}
-	if len(left) == 0 {
-		return
+}
+
+// wrap makes parcels of the bundles: packs of those for which there is a script that
+// answers many, if pack says so, and of the others one each.
+func (r *road) wrap(bundles []*bundle, pack bool) (parcels []*parcel) {
+	var last *parcel
+	for _, b := range bundles {
+		if !pack || !packs(b.calls[0]) {
+			parcels = append(parcels, &parcel{bundles: []*bundle{b}})
+			continue
+		}
+		if last == nil || len(last.bundles) == mostPacked {
+			last = &parcel{packed: true}
+			parcels = append(parcels, last)
+		}
+		last.bundles = append(last.bundles, b)
 	}
-	parcels := make([]*parcel, len(left))
-	for i, b := range left {
-		parcels[i] = &parcel{bundle: b}
-		parcels[i].err = guarded(func() error {
-			parcels[i].question.put(r.link.prefix, b.calls...)
+	for _, p := range parcels {
+		p.err = guarded(func() error {
+			if p.packed {
+				p.question.putMany(r.link.prefix, p.bundles)
+			} else {
+				p.question.put(r.link.prefix, p.bundles[0].calls...)
+			}
 			return errNotSent
 		})
 	}
-	r.send(ctx, parcels)
-	for _, p := range parcels {
-		p.bundle.err = p.err
-		if p.err == nil {
-			p.bundle.err = read(p.reply, p.bundle.calls...)
-		}
-		r.land(p.bundle)
+	return parcels
+}
+
+// open lands the bundles of a parcel, and returns those that have no answer yet.
+func (r *road) open(p *parcel) (left []*bundle) {
+	if p.packed && redis.HasErrorPrefix(p.err, "CROSSSLOT") {
+		// Refused before it ran. Something in front of Redis divides the keys.
+		r.link.apart.Store(true)
+		return p.bundles
 	}
+	if p.err == nil {
+		p.err = guarded(p.read)
+	}
+	for _, b := range p.bundles {
+		if p.err == nil && b.err == errLeftAlone {
+			b.err = nil
+			left = append(left, b)
+			continue
+		}
+		b.err = p.err
+		r.land(b)
+	}
+	return left
+}
+
+// read fills the reply into the calls.
+func (p *parcel) read() error {
+	if p.packed {
+		return readMany(p.reply, p.bundles)
+	}
+	return read(p.reply, p.bundles[0].calls...)
 }
 
 // guarded has f run, and makes an error of a panic in it: a client has hooks of the

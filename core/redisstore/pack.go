@@ -1,10 +1,7 @@
 package redisstore
 
 import (
-	"context"
-	"fmt"
-
-	"github.com/redis/go-redis/v9"
+	"errors"
 
 	"github.com/slidegate/slidegate/core"
 )
@@ -17,57 +14,6 @@ const mostPacked = 64
 // limit.
 func packs(c *core.Call) bool {
 	return c.Op == core.OpTake && len(c.Parts) == 1 && c.Parts[0].Counter.Algorithm == core.Exact && !c.Parts[0].Watched
-}
-
-// carryPacked has one script answer what one can, and returns the bundles that have no
-// answer yet.
-func (r *road) carryPacked(ctx context.Context, t *trip) (left []*bundle) {
-	var parcels []*parcel
-	var last *parcel
-	for _, b := range t.bundles {
-		if !packs(b.calls[0]) {
-			left = append(left, b)
-			continue
-		}
-		if last == nil || len(last.packed) == mostPacked {
-			last = &parcel{err: errNotSent}
-			parcels = append(parcels, last)
-		}
-		last.packed = append(last.packed, b)
-	}
-	for _, p := range parcels {
-		p.err = guarded(func() error {
-			p.question.putMany(r.link.prefix, p.packed)
-			return errNotSent
-		})
-	}
-	r.send(ctx, parcels)
-	for _, p := range parcels {
-		left = append(left, r.unpack(p)...)
-	}
-	return left
-}
-
-// unpack lands the bundles of a parcel, and returns those that the script left alone.
-func (r *road) unpack(p *parcel) (left []*bundle) {
-	if redis.HasErrorPrefix(p.err, "CROSSSLOT") {
-		// Refused before it ran. Something in front of Redis divides the keys.
-		r.link.apart.Store(true)
-		return p.packed
-	}
-	if p.err == nil {
-		p.err = readMany(p.reply, p.packed)
-	}
-	for _, b := range p.packed {
-		if p.err == nil && b.err == errLeftAlone {
-			b.err = nil
-			left = append(left, b)
-			continue
-		}
-		b.err = p.err
-		r.land(b)
-	}
-	return left
 }
 
 // putMany makes q ask many.lua.
@@ -92,7 +38,7 @@ func (q *question) putMany(prefix string, bundles []*bundle) {
 }
 
 // errLeftAlone is what a bundle has that the script has left alone.
-var errLeftAlone = fmt.Errorf("slidegate: to be asked by itself")
+var errLeftAlone = errors.New("slidegate: to be asked by itself")
 
 // readMany fills the reply of many.lua into the calls.
 func readMany(reply []int64, bundles []*bundle) error {

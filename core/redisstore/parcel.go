@@ -9,8 +9,8 @@ import (
 
 // parcel is one script call of a trip.
 type parcel struct {
-	bundle   *bundle   // that it asks about
-	packed   []*bundle // or these
+	bundles  []*bundle // more than one only if it is packed
+	packed   bool      // for many.lua
 	question question
 	cmd      command
 	text     bool // send the script's text
