@@ -878,8 +878,6 @@ func TestOutageIsLoggedOnce(t *testing.T) {
 	})
 }
 
-// The headers are on the wire with the first byte of a stream, and the stream
-// flows while the handler runs.
 // stuck is a store that answers nobody. It heeds the context that it is given.
 type stuck struct{ core.Store }
 
@@ -987,6 +985,8 @@ func TestScriptsOfOtherOriginsCanReadTheHeaders(t *testing.T) {
 	})
 }
 
+// The headers are on the wire with the first byte of a stream, and the stream
+// flows while the handler runs.
 func TestStreamsFlowAndCarryTheHeaders(t *testing.T) {
 	for _, how := range []string{"flusher", "controller"} {
 		t.Run(how, func(t *testing.T) {

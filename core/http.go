@@ -44,6 +44,8 @@ func (l *Limiter) Admit(h http.Header, r keyfunc.Request) (v Verdict) {
 		// A program that has not looked at the error of New. It shall not pass unlimited.
 		slog.Default().Error(errNoLimiter.Error())
 		v.Err = errNoLimiter
+		v.values.reserve(roomRefused)
+		v.values.set(h, headerCacheControl, noStore)
 		return v
 	}
 	req := r.HTTP()

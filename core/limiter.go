@@ -103,7 +103,7 @@ func newLimiter(cfg Config) *Limiter {
 	if cfg.Headers == nil {
 		cfg.Headers = []Dialect{XRateLimit}
 	}
-	l := &Limiter{cfg: cfg, store: cfg.Store, byPeer: keyfunc.ByIP(), log: cfg.Logger}
+	l := &Limiter{cfg: cfg, store: cfg.Store, byPeer: keyfunc.ByIP(), log: cfg.Logger, health: health{began: time.Now()}}
 	if l.log == nil {
 		l.log = slog.Default()
 	}
@@ -363,26 +363,27 @@ func (l *Limiter) noDecision(err error) error {
 // A store that answers now and then is still failing: it answers again only once
 // no call has failed for a second.
 type health struct {
+	began   time.Time // what the others count from, on the monotonic clock
 	failing atomic.Bool
 	missed  atomic.Int64 // calls without an answer since
-	since   atomic.Int64 // UnixMicro of the first of them
-	last    atomic.Int64 // UnixMicro of the latest
+	since   atomic.Int64 // nanoseconds until the first of them
+	last    atomic.Int64 // nanoseconds until the latest
 }
 
 const quietPeriod = time.Second
 
 func (h *health) answered(l *Limiter) {
-	if !h.failing.Load() || time.Since(time.UnixMicro(h.last.Load())) < quietPeriod {
+	if !h.failing.Load() || time.Since(h.began)-time.Duration(h.last.Load()) < quietPeriod {
 		return
 	}
 	if h.failing.CompareAndSwap(true, false) {
 		l.log.Info("slidegate: the store answers again", "limiter", l.cfg.Name,
-			"undecided", h.missed.Swap(0), "after", time.Since(time.UnixMicro(h.since.Load())))
+			"undecided", h.missed.Swap(0), "after", time.Since(h.began)-time.Duration(h.since.Load()))
 	}
 }
 
 func (h *health) failed(l *Limiter, err error) {
-	now := time.Now().UnixMicro()
+	now := int64(time.Since(h.began))
 	h.missed.Add(1)
 	h.last.Store(now)
 	if l.silent || h.failing.Load() {

@@ -62,7 +62,7 @@ func (n *notices) failed(l *Limiter, v *Verdict) {
 		return
 	}
 	if !n.broken.Swap(true) {
-		l.log.Error("slidegate: a key or cost function fails, and its requests are answered with 503; this is said once",
+		l.log.Error("slidegate: a key or cost function fails, and its requests are answered with 503, or by the framework if the error is one of its own; this is said once",
 			"limiter", l.cfg.Name, "error", v.Err)
 	}
 }

@@ -29,12 +29,12 @@ type breaker struct {
 	restored  func()      // called when a lane is closed again
 	mended    func() bool // reports whether no call has failed for a while
 
-	open    atomic.Uint64 // lanes that are not asked
-	failing atomic.Uint64 // lanes whose latest calls have failed
-	streak  [64]atomic.Int32
-	failure atomic.Uint32 // that opened a lane last
-	budget  atomic.Int64  // the greatest of those who failed or would have asked since
-	next    atomic.Int64  // without a probe: when the next call is let through, in ns since began
+	open    atomic.Uint64    // lanes that are not asked
+	failing atomic.Uint64    // lanes whose latest calls have failed
+	streak  [64]atomic.Int32 // of failed calls
+	failure atomic.Uint32    // that opened a lane last
+	budget  atomic.Int64     // the greatest of those who failed or would have asked since
+	next    atomic.Int64     // without a probe: when the next call is let through, in ns since began
 	began   time.Time
 
 	ctx     context.Context // ends with the store
@@ -92,9 +92,11 @@ func (b *breaker) answered(lanes uint64) {
 	}
 }
 
+// restore has a lane asked again. It and failed change failing and the streak in opposite
+// order: so a streak that is not 0 has its bit in failing, and ends with the next answer.
 func (b *breaker) restore(lane int) {
-	b.streak[lane].Store(0)
 	b.failing.And(^(1 << lane))
+	b.streak[lane].Store(0)
 	if was := b.open.And(^(1 << lane)); was&(1<<lane) != 0 {
 		b.restored()
 	}
@@ -102,9 +104,10 @@ func (b *breaker) restore(lane int) {
 
 // failed takes down that a call on these lanes was not answered.
 func (b *breaker) failed(lanes uint64, f core.Failure, budget time.Duration) {
-	b.failing.Or(lanes)
 	for lane := range eachLane(lanes) {
-		if b.streak[lane].Add(1) < b.threshold || b.open.Load()&(1<<lane) != 0 {
+		long := b.streak[lane].Add(1) >= b.threshold
+		b.failing.Or(1 << lane)
+		if !long || b.open.Load()&(1<<lane) != 0 {
 			continue
 		}
 		b.failure.Store(uint32(f))
@@ -148,38 +151,64 @@ func (b *breaker) startProbing() {
 
 // run probes the open lanes until none is left and all is quiet.
 func (b *breaker) run() {
+	var dead uint64 // lanes whose latest probe failed
 	last := 0
 	for b.ctx.Err() == nil {
-		if b.open.Load() != 0 {
-			b.rest(jitter(b.wait), nil) // a lane more does not hurry it
-			last = b.probeLanes(last)
-			if b.open.Load() == 0 {
-				// If calls fail again soon, though the probe did not, the store is overloaded,
-				// and asking it in ever shorter turns would keep it so.
-				b.wait = min(2*b.wait, maxWait)
+		open := b.open.Load()
+		dead &= open
+		if open == 0 {
+			b.rest(quietPeriod, b.wake)
+			if b.open.Load() == 0 && b.mended() && b.finish() {
+				return
 			}
 			continue
 		}
-		b.rest(quietPeriod, b.wake)
-		if b.open.Load() == 0 && b.mended() && b.finish() {
-			return
+		wait := b.wait
+		if dead != 0 && dead != open {
+			wait = firstWait // those that were not probed yet do not wait as long as the dead
+		}
+		b.rest(jitter(wait), nil) // a lane more does not hurry it
+		last, dead = b.probeLanes(last, dead)
+		if b.open.Load() == 0 {
+			// If calls fail again soon, though the probe did not, the store is overloaded,
+			// and asking it in ever shorter turns would keep it so.
+			b.wait = min(2*b.wait, maxWait)
 		}
 	}
 }
 
-// probeLanes probes the open lanes in turn, beginning behind the one at which it
-// stopped before, until a probe fails: no more than one does in a turn.
-func (b *breaker) probeLanes(last int) int {
-	open := bits.RotateLeft64(b.open.Load(), -(last + 1))
-	for turned := range eachLane(open) {
-		lane := (turned + last + 1) % 64
+// probeLanes probes open lanes until a probe fails: no more than one does in a turn. It
+// begins with a lane that was not probed yet, if there is one, so that lanes which are
+// dead do not keep it waiting, and else behind the one at which it stopped before.
+func (b *breaker) probeLanes(last int, dead uint64) (int, uint64) {
+	first := (last + 1) % 64
+	if fresh := b.open.Load() &^ dead; fresh != 0 {
+		first = farthest(fresh, dead)
+	}
+	for turned := range eachLane(bits.RotateLeft64(b.open.Load(), -first)) {
+		lane := (turned + first) % 64
 		if b.probe(b.ctx, lane, time.Duration(b.budget.Load())) != nil {
 			b.wait = min(2*b.wait, maxWait)
-			return lane
+			return lane, dead | 1<<lane
 		}
+		dead &^= 1 << lane
 		b.restore(lane)
 	}
-	return last
+	return last, dead
+}
+
+// farthest returns the lane that is farthest from the dead ones. What fails together lies
+// together: the lanes of one master of a cluster, mostly. So a lane of another one is
+// tried first or second, not after all of those.
+func farthest(lanes, dead uint64) (best int) {
+	most := -1
+	for lane := range eachLane(lanes) {
+		below, above := bits.LeadingZeros64(dead<<(63-lane)), bits.TrailingZeros64(dead>>lane)
+		if d := min(below, above); d > most {
+			best, most = lane, d
+		}
+	}
+	return best
 }
 
 // rest waits, or until somebody wakes it.

@@ -278,3 +278,95 @@ func TestDecisionsTakeNoMemory(t *testing.T) {
 		measure("in an outage", core.FailureRefused)
 	}
 }
+
+// A master of a cluster that is dead keeps no lane of another one waiting, however many
+// lanes it has and however long their probes take.
+func TestManyDeadLanesHoldUpNoOther(t *testing.T) {
+	for name, dead := range map[string][2]int{"in front": {0, 21}, "amid": {22, 43}, "at the end": {43, 64}} {
+		for _, alive := range []int{0, 21, 30, 43, 63} {
+			if alive >= dead[0] && alive < dead[1] {
+				continue
+			}
+			for _, order := range []string{"the dead first", "the other first"} {
+				synctest.Test(t, func(t *testing.T) {
+					var broken, lanes atomic.Uint64
+					for lane := dead[0]; lane < dead[1]; lane++ {
+						broken.Store(broken.Load() | 1<<lane)
+					}
+					h := newHouse(t, fallback.Config{
+						Failures: 1, Lanes: func(*core.Call) uint64 { return lanes.Load() },
+						Probe: func(_ context.Context, lane int, budget time.Duration) error {
+							if broken.Load()&(1<<lane) == 0 {
+								return nil
+							}
+							time.Sleep(300 * time.Millisecond)
+							return context.DeadlineExceeded
+						},
+					})
+					ask := func(mask uint64) core.Failure {
+						lanes.Store(mask)
+						return h.do(call(core.OpTake, 10_000, 1)).Failure
+					}
+					h.primary.fail(outage(core.FailureTimeout))
+					list := []int{alive}
+					for lane := dead[0]; lane < dead[1]; lane++ {
+						list = append(list, lane)
+					}
+					if order == "the dead first" {
+						slices.Reverse(list)
+					}
+					for _, lane := range list {
+						ask(1 << lane)
+					}
+					h.primary.mend()
+					time.Sleep(time.Second)
+					if got := ask(1 << alive); got != core.NoFailure {
+						t.Errorf("dead lanes %s, lane %d, %s: %v after a second", name, alive, order, got)
+					}
+					// And when they answer again, all do soon.
+					broken.Store(0)
+					time.Sleep(850 * time.Millisecond)
+					for lane := dead[0]; lane < dead[1]; lane++ {
+						if got := ask(1 << lane); got != core.NoFailure {
+							t.Errorf("dead lanes %s: lane %d is not asked: %v", name, lane, got)
+						}
+					}
+				})
+			}
+		}
+	}
+}
+
+// Whoever finds the store healthy finds the line about it in the log.
+func TestTheEndOfAnOutageIsSaidBeforeItIsSeen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := &probes{began: time.Now()}
+		h := newHouse(t, fallback.Config{Probe: p.probe, Failures: 1})
+		h.log.slow = func() {
+			if h.Status().Healthy {
+				t.Error("healthy while the line is being written")
+			}
+		}
+		h.primary.fail(outage(core.FailureTimeout))
+		h.admits(1, 1000)
+		h.primary.mend()
+		time.Sleep(5 * time.Second)
+		if !h.Status().Healthy {
+			t.Error("not healthy")
+		}
+		h.wantLog("WARN gives no decision", "INFO answers again")
+	})
+}
+
+// A call that is under way when the store is closed is told so, and no outage is logged.
+func TestClosedUnderACall(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHouse(t, fallback.Config{Failures: 1})
+		h.primary.fail(errors.New("connection closed"))
+		h.primary.before = func() { _ = h.Store.Close() }
+		if err := h.Store.Do(t.Context(), call(core.OpTake, 10, 1)); !errors.Is(err, core.ErrClosed) || errors.Is(err, core.ErrNoDecision) {
+			t.Errorf("%v", err)
+		}
+		h.wantLog()
+	})
+}

@@ -69,6 +69,7 @@ type Store struct {
 	breaker breaker
 	outages health
 	faults  map[core.Failure]*health // those that are no outages
+	known   []*health                // the same, to be gone through with each call
 	counts  *counts
 	lanes   func(*core.Call) uint64
 	closed  atomic.Bool
@@ -94,19 +95,23 @@ func New(primary core.Store, cfg Config) (*Store, error) {
 	}
 	b, ok := primary.(core.Budgeted)
 	s.timed = ok && b.KeepsBudget()
+	began := time.Now()
 	s.outages = health{
-		log: log, level: slog.LevelWarn, quiet: quietPeriod, counts: s.counts,
+		began: began, log: log, level: slog.LevelWarn, quiet: quietPeriod, counts: s.counts,
 		failing: "slidegate: the store gives no decision", mended: "slidegate: the store answers again",
 	}
 	s.faults = map[core.Failure]*health{}
 	for _, f := range core.Failures() {
 		if !f.Outage() {
 			s.faults[f] = &health{
-				log: log, level: slog.LevelError, quiet: time.Minute, counts: s.counts,
+				began: began, log: log, level: slog.LevelError, quiet: time.Minute, counts: s.counts,
 				failing: "slidegate: the store cannot answer calls, which is no outage but a fault of the program or its rights",
 				mended:  "slidegate: no such fault for a minute",
 			}
 		}
+	}
+	for _, h := range s.faults {
+		s.known = append(s.known, h)
 	}
 	s.breaker.init(cfg, s.outages.unsettled, s.mended)
 	return s, nil
@@ -115,7 +120,7 @@ func New(primary core.Store, cfg Config) (*Store, error) {
 // mended reports whether the primary store is well: no breaker is open, and no call
 // has failed for a while.
 func (s *Store) mended() bool {
-	for _, h := range s.faults {
+	for _, h := range s.known {
 		h.answered()
 	}
 	return s.breaker.open.Load() == 0 && s.outages.answered()
@@ -179,6 +184,9 @@ func (s *Store) Do(ctx context.Context, c *core.Call) error {
 		return ctx.Err()
 	case errors.Is(err, core.ErrClosed):
 		return err
+	case s.closed.Load():
+		// It was closed under the call, which says nothing about what was behind it.
+		return core.ErrClosed
 	case errors.Is(err, errors.ErrUnsupported):
 		// The program asks for what the store does not have: nobody shall answer that.
 		s.faults[core.FailureScript].failed(core.FailureScript, c.Policy, err)

@@ -24,10 +24,14 @@ type primary struct {
 	asked  atomic.Int64
 	broken atomic.Pointer[error]
 	closed atomic.Int64
+	before func() // what happens while it is asked
 }
 
 func (p *primary) Do(ctx context.Context, c *core.Call) error {
 	p.asked.Add(1)
+	if p.before != nil {
+		p.before()
+	}
 	if err := p.broken.Load(); err != nil {
 		return *err
 	}
@@ -57,11 +61,15 @@ type house struct {
 
 // logged takes log lines.
 type logged struct {
-	mu sync.Mutex
-	b  strings.Builder
+	mu   sync.Mutex
+	b    strings.Builder
+	slow func() // what happens while a line is written
 }
 
 func (l *logged) Write(b []byte) (int, error) {
+	if l.slow != nil {
+		l.slow()
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.b.Write(b)

@@ -74,8 +74,10 @@ type health struct {
 	quiet           time.Duration
 	counts          *counts
 
-	down atomic.Bool
-	last atomic.Int64 // UnixNano of the latest failure
+	began  time.Time // what last counts from, on the monotonic clock: a stepped wall clock must not end an outage, or make it last
+	down   atomic.Bool
+	ending atomic.Bool  // somebody is saying that it is well again
+	last   atomic.Int64 // when the latest failure was, in nanoseconds since began
 
 	mu      sync.Mutex
 	since   time.Time
@@ -85,7 +87,7 @@ type health struct {
 }
 
 func (h *health) failed(f core.Failure, p core.Policy, err error) {
-	h.last.Store(time.Now().UnixNano())
+	h.last.Store(int64(time.Since(h.began)))
 	if h.down.Load() || !h.begin(f) {
 		return
 	}
@@ -95,7 +97,7 @@ func (h *health) failed(f core.Failure, p core.Policy, err error) {
 
 // unsettled says that the store has only just begun to answer again: it has to do so
 // for a while before it counts as well.
-func (h *health) unsettled() { h.last.Store(time.Now().UnixNano()) }
+func (h *health) unsettled() { h.last.Store(int64(time.Since(h.began))) }
 
 // begin takes down that the store fails, and reports whether that is new.
 func (h *health) begin(f core.Failure) bool {
@@ -110,36 +112,42 @@ func (h *health) begin(f core.Failure) bool {
 	return true
 }
 
-// answered reports whether the store is well: whether no call has failed for a while.
+// answered reports whether the store is well: whether no call has failed for a while. It
+// is not before that has been said, so that who finds it healthy finds the line as well.
 func (h *health) answered() bool {
 	if !h.down.Load() {
 		return true
 	}
-	if time.Since(time.Unix(0, h.last.Load())) < h.quiet {
+	if time.Since(h.began)-time.Duration(h.last.Load()) < h.quiet || !h.ending.CompareAndSwap(false, true) {
 		return false
 	}
-	if what, ended := h.end(); ended {
-		h.log.LogAttrs(context.Background(), slog.LevelInfo, h.mended, what...)
+	defer h.ending.Store(false)
+	if !h.down.Load() {
+		return true
 	}
+	h.log.LogAttrs(context.Background(), slog.LevelInfo, h.mended, h.happened()...)
+	h.end()
 	return true
 }
 
-// end takes down that the store is well again, and returns what has happened.
-func (h *health) end() (what []slog.Attr, ended bool) {
+// happened returns what has happened since the store began to fail.
+func (h *health) happened() []slog.Attr {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.failure == core.NoFailure {
-		return nil, false
-	}
 	local, undecided := h.counts.read()
-	what = []slog.Attr{
+	return []slog.Attr{
 		slog.Duration("after", time.Since(h.since).Round(time.Millisecond)),
 		slog.String("decided_locally", difference(local, h.local)),
 		slog.String("undecided", difference(undecided, h.without)),
 	}
+}
+
+// end takes down that the store is well again.
+func (h *health) end() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
 	h.failure, h.since = core.NoFailure, time.Time{}
 	h.down.Store(false)
-	return what, true
 }
 
 // state returns when the store began to fail, and how; NoFailure if it does not.

@@ -75,3 +75,43 @@ func TestSentinelThroughTwoOutages(t *testing.T) {
 		g.back()
 	}
 }
+
+// A Redis that is 80 ms away, and three times that to greet a new connection (HELLO, AUTH
+// and SELECT each take a way back and forth; TLS is no quicker), is asked again after an
+// outage with a budget that it can keep; with one that a greeting alone exceeds as well.
+func TestADistantRedisIsAskedAgain(t *testing.T) {
+	t.Parallel()
+	server := redistest.Need(t)
+	for _, budget := range []time.Duration{100 * time.Millisecond, 800 * time.Millisecond} {
+		t.Run(budget.String(), func(t *testing.T) {
+			t.Parallel()
+			proxy := redistest.NeedProxy(t, server.Addr())
+			proxy.Delay(40 * time.Millisecond) // there and back
+			s, err := redisstore.Open("redis://"+proxy.Addr()+"/1", quiet)
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { _ = s.Close() })
+			g := guarded{t, s, counter("far "+budget.String(), core.Exact, time.Minute, 0)}
+			back := func() {
+				t.Helper()
+				for end := time.Now().Add(10 * time.Second); g.within(budget).Failure != core.NoFailure; time.Sleep(5 * time.Millisecond) {
+					if time.Now().After(end) {
+						t.Fatal("Redis is not asked again")
+					}
+				}
+			}
+			back()
+			proxy.BlackHole()
+			for range 6 {
+				if g.within(budget).Failure == core.NoFailure {
+					t.Error("decided by a Redis that is cut off")
+				}
+			}
+			if err := proxy.Heal(); err != nil {
+				t.Fatal(err)
+			}
+			back()
+		})
+	}
+}

@@ -46,6 +46,9 @@ type refusal struct {
 	// since the answer came, which is reckoned too short by the answer's way. Else the
 	// key's time would run backwards for who has heard of Redis in between.
 	lead atomic.Int64
+	// settled says that no answer or event came between the answer and its being
+	// remembered.
+	settled atomic.Bool
 }
 
 func newRefusals(now func() time.Duration) *refusals {
@@ -69,12 +72,17 @@ func (r *refusals) answer(c *core.Call) (t ticket, done bool) {
 	p := r.placeOf(c)
 	t = ticket{p, p.turn.Load(), r.now()}
 	known := p.latest.Load()
-	if known == nil || t.sent >= known.until || !known.covers(c) {
+	if known == nil || !known.settled.Load() || t.sent >= known.until || !known.covers(c) {
 		return t, false
 	}
 	// Time since the answer, not since the question: that would announce too short a
 	// wait.
 	elapsed := known.since(t.sent)
+	for i := range known.parts {
+		if k := &known.parts[i]; k.FitsAt > k.At && k.At+elapsed >= k.FitsAt {
+			return t, false // Redis's clock was set forward, and the wait may be over
+		}
+	}
 	for i := range c.Parts {
 		x, k := &c.Parts[i], &known.parts[i]
 		x.At, x.Used, x.OldestLeaves, x.FitsAt, x.Done = k.At+elapsed, k.Used, k.OldestLeaves, k.FitsAt, k.Done
@@ -156,10 +164,13 @@ func (r *refusals) keep(c *core.Call, t ticket) {
 	if until <= came {
 		return
 	}
-	t.place.latest.Store(&refusal{parts: slices.Clone(c.Parts), came: came, until: until})
-	if t.place.turn.Load() != t.turn+1 {
-		t.place.latest.Store(nil) // something has come in between
+	latest := &refusal{parts: slices.Clone(c.Parts), came: came, until: until}
+	t.place.latest.Store(latest)
+	if t.place.turn.Load() == t.turn+1 {
+		latest.settled.Store(true)
+		return
 	}
+	t.place.latest.CompareAndSwap(latest, nil) // something has come in between
 }
 
 // full reports whether a part refuses, and would refuse any cost.

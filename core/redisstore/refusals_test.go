@@ -274,3 +274,31 @@ func TestTheRefusalCacheUnderLoad(t *testing.T) {
 		t.Errorf("%d refusals announce an instant that is none", early.Load())
 	}
 }
+
+// Redis's clock was set forward, and another cost has told so: what was remembered would
+// be over by it, and is asked for again.
+func TestARefusalThatAForwardStepHasEnded(t *testing.T) {
+	s := newStage(t)
+	store, redis := s.cached(t)
+	c := counter("limit", core.Exact, time.Minute, 0)
+	take(t, store, c, 5, 1)
+	s.advance(10 * time.Second)
+	take(t, store, c, 5, 4)
+	for range 2 {
+		if x := take(t, store, c, 5, 1); x.Done {
+			t.Fatalf("%+v", x)
+		}
+	}
+	asked := redis.asked.Load()
+	s.mini.SetTime(s.Now().Time().Add(51 * time.Second)) // the first unit has left
+	if x := take(t, store, c, 5, 2); x.Done || redis.asked.Load() != asked+1 {
+		t.Fatalf("%+v, asked %d times", x, redis.asked.Load()-asked)
+	}
+	x := take(t, store, c, 5, 1)
+	if !x.Done || redis.asked.Load() != asked+2 {
+		t.Errorf("%+v, asked %d times: want it admitted by Redis", x, redis.asked.Load()-asked)
+	}
+	if x.FitsAt < x.At {
+		t.Errorf("a wait below zero: %+v", x)
+	}
+}

@@ -214,7 +214,11 @@ func (s direct) Do(ctx context.Context, c *core.Call) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	if err := s.link.Load().fly(ctx, c); err != nil {
+	err := s.link.Load().fly(ctx, c)
+	if err != nil && s.closed.Load() && ctx.Err() == nil {
+		return core.ErrClosed // what was closed under the call
+	}
+	if err != nil {
 		return named(err)
 	}
 	return nil

@@ -95,7 +95,7 @@ func (p *play) broken(ctx context.Context, f fault, user string, began time.Time
 	}
 	p.say("BROKEN", f.broken)
 	over := time.After(p.pace.lasts)
-	admitted := 1
+	admitted := []time.Time{began}
 	for i := range rounds {
 		if i == rounds-1 {
 			if err := until(ctx, over); err != nil {
@@ -107,13 +107,27 @@ func (p *play) broken(ctx context.Context, f fault, user string, began time.Time
 			return err
 		}
 		if !all[0].refused() {
-			admitted++
+			admitted = append(admitted, time.Now())
 		}
 	}
-	if admitted > quota && time.Since(began) < p.pace.window {
-		return fmt.Errorf("/%v admitted %d requests in %v, and the limit is %d", core.Local, admitted, p.pace.window, quota)
+	if n := fullest(admitted, p.pace.window-p.longest); n > quota {
+		return fmt.Errorf("/%v admitted %d requests in %v, and the limit is %d", core.Local, n, p.pace.window, quota)
 	}
 	return nil
+}
+
+// fullest returns the most instants that lie within one window.
+func fullest(at []time.Time, window time.Duration) (most int) {
+	for i, first := range at {
+		n := 0
+		for _, other := range at[i:] {
+			if other.Sub(first) < window {
+				n++
+			}
+		}
+		most = max(most, n)
+	}
+	return most
 }
 
 // recover heals the fault, and waits until Redis decides again and counts as healthy.

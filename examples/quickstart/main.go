@@ -59,11 +59,17 @@ func run(ctx context.Context, addr, shared string, out io.Writer) error {
 	}
 
 	server := &http.Server{Handler: handler(store), ReadHeaderTimeout: 5 * time.Second}
-	defer context.AfterFunc(ctx, func() { server.Close() })()
+	stopped := make(chan error, 1)
+	defer context.AfterFunc(ctx, func() {
+		// Requests that are running are finished.
+		wait, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
+		defer cancel()
+		stopped <- server.Shutdown(wait)
+	})()
 	if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
 		return err
 	}
-	return nil
+	return <-stopped
 }
 
 // handler is what a service would write: a mux, a tight limit on one route and
