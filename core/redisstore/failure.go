@@ -71,6 +71,9 @@ func failureOfReply(reply redis.Error) core.Failure {
 			return p.failure
 		}
 	}
+	if strings.Contains(text, ": SLIDEGATE ") { // behind the place in the script
+		return core.FailureValue
+	}
 	return core.FailureScript
 }
 
