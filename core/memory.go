@@ -35,8 +35,8 @@ type MemoryConfig struct {
 // keys, takes no memory once a key is known, and costs the same with one key as
 // with a million. Time is the process's monotonic clock, read under the lock.
 //
-// The store does not keep the text of a key, only 128 bits of a hash that is
-// keyed anew in each process.
+// The store does not keep the text of a key, only 96 bits of a hash that is keyed
+// anew in each process; up to 14 more choose its shard.
 //
 // Keys go by themselves when their last unit has left: with each new key the
 // store looks at a few old ones, and while it holds keys a timer looks at all
@@ -130,10 +130,21 @@ func (m *Memory) now() Instant {
 // Do implements Store. It never waits for anything but locks that are held for
 // microseconds, so it does not look at ctx.
 func (m *Memory) Do(_ context.Context, c *Call) error {
+	if m.quickly(c) {
+		return nil
+	}
+	return m.slowly(c)
+}
+
+// slowly does what c asks for by way of places.
+func (m *Memory) slowly(c *Call) error {
 	// A place has 150 bytes, which take time to clear: no more of them than needed.
 	switch n := len(c.Parts); {
 	case n == 1:
 		var places [1]place
+		return m.do(c, places[:])
+	case n == 2:
+		var places [2]place
 		return m.do(c, places[:])
 	case n <= inlineParts:
 		var places [inlineParts]place
@@ -163,6 +174,18 @@ func (m *Memory) decide(c *Call, places []place) (now Instant, err error) {
 		return 0, fmt.Errorf("slidegate: %v: %w", c.Op, errors.ErrUnsupported)
 	}
 	now = m.now()
+	if m.clock != nil && c.isSimple() {
+		// What quickly does for the process's clock.
+		if lo, hi := m.hash(&c.Parts[0].Key); places[0].shard.quick(c, lo, hi, now) {
+			return now, nil
+		}
+	}
+	m.carryOut(c, places, now)
+	return now, nil
+}
+
+// carryOut does what c asks for, whatever it is.
+func (m *Memory) carryOut(c *Call, places []place, now Instant) {
 	if !find(places, now) && m.keys.Load() >= m.max {
 		m.makeRoom(places, now)
 		find(places, now)
@@ -171,15 +194,18 @@ func (m *Memory) decide(c *Call, places []place) (now Instant, err error) {
 	case c.Op.ends():
 		for i := range places {
 			m.end(c, &c.Parts[i], &places[i])
+			if places[i].made {
+				again(places[i+1:])
+			}
 		}
 	case c.Op == OpReset:
 		for i := range places {
 			m.reset(&c.Parts[i], &places[i])
+			again(places[i+1:])
 		}
 	default:
 		m.admit(c, places, now)
 	}
-	return now, nil
 }
 
 // find looks up all places and reports whether each has an entry of its own.
@@ -189,6 +215,13 @@ func find(places []place, now Instant) (known bool) {
 		known = places[i].find(now) && known
 	}
 	return known
+}
+
+// again looks up the entries of places once more, after others came or went.
+func again(places []place) {
+	for i := range places {
+		places[i].again()
+	}
 }
 
 // admit decides all parts together, then takes the cost from all or from none.
@@ -202,36 +235,51 @@ func (m *Memory) admit(c *Call, places []place, now Instant) {
 	if !admitted || c.Op == OpPeek {
 		return
 	}
+	m.ensureAll(c, places)
 	for i := range places {
 		p, at := &c.Parts[i], &places[i]
-		if !p.Done {
-			continue
-		}
-		m.ensure(at)
-		if c.Op == OpReserve {
+		switch {
+		case !p.Done:
+		case c.Op == OpReserve:
 			at.reserve(p, c.ID)
-		} else {
+		default:
 			at.book(p, p.Cost)
 		}
 	}
 	for i := range places {
 		if places[i].made {
-			m.forgetIdle(places[i].shard, now)
+			m.forgetIdle(places[i].shard, sweepPerKey, now)
 		}
+	}
+}
+
+// ensureAll gives the places entries where the cost of c is to be counted.
+func (m *Memory) ensureAll(c *Call, places []place) {
+	made := false
+	for i := range places {
+		if c.Parts[i].Done && places[i].entry == nil {
+			m.ensure(&places[i])
+			made = true
+		}
+	}
+	if made && len(places) > 1 {
+		again(places)
 	}
 }
 
 // makeRoom forgets idle keys of a full store that is asked for an unknown one.
 func (m *Memory) makeRoom(places []place, now Instant) {
 	for i := range places {
-		m.forgetIdle(places[i].shard, now)
+		m.forgetIdle(places[i].shard, sweepForRoom, now)
 	}
 }
 
-// forgetIdle looks at a few of the shard's entries. No place of the call at hand
-// may hold an idle entry of the shard meanwhile.
-func (m *Memory) forgetIdle(sh *shard, now Instant) {
-	m.keys.Add(int64(-sh.sweep(sweepPerKey, now)))
+// forgetIdle looks at a few slots of the shard. No place of the call at hand may
+// need its entry after that.
+func (m *Memory) forgetIdle(sh *shard, slots int, now Instant) {
+	if keys := sh.sweep(slots, now); keys > 0 {
+		m.keys.Add(int64(-keys))
+	}
 }
 
 // end ends the reservation of c on one limit.
@@ -261,7 +309,7 @@ func (m *Memory) end(c *Call, p *Part, at *place) {
 func (m *Memory) reset(p *Part, at *place) {
 	p.Done = true
 	if at.entry != nil {
-		if at.entry.state == cellEntry {
+		if at.shared {
 			p.Done = false
 		} else {
 			at.shard.remove(at.entry)
@@ -282,11 +330,11 @@ func (m *Memory) ensure(at *place) {
 	}
 	// Another part of the call may have made the entry just now.
 	sh := at.shard
-	if at.entry = sh.entry(at.id); at.entry == nil {
+	if at.entry = sh.table.find(at.id); at.entry == nil {
 		if m.claim() {
 			at.entry = sh.insert(at.id, keyEntry)
-		} else if at.entry = sh.entry(at.cell); at.entry == nil {
-			at.entry = sh.insert(at.cell, cellEntry)
+		} else {
+			at.entry, at.shared = sh.freeCell(at.cell, at.clock), true
 		}
 	}
 	at.made = true

@@ -1,6 +1,7 @@
 package core
 
 const (
+	smallClass = 4                   // up to here, blocks grow to four times their size
 	maxClass   = 10                  // of a single block
 	maxBlock   = 1 << (maxClass - 1) // records in it: 512, 8 KiB
 	longClass  = maxClass + 1        // a queue of largest blocks
@@ -25,6 +26,35 @@ type arena struct {
 	used   int // records in blocks that are in use
 	queues []queue
 	unused []uint32 // free indexes of queues
+
+	// late are records that are yet to be put where they belong. With many keys
+	// that is seldom at hand, and memory takes several at a time as fast as one.
+	late  [8]lateRecord
+	lates int
+}
+
+// lateRecord is a record and the place where it belongs.
+type lateRecord struct {
+	record
+	place uint32
+}
+
+// put has the record be at the place, sooner or later.
+func (a *arena) put(r record, at uint32) {
+	if a.lates == len(a.late) {
+		a.settle()
+	}
+	a.late[a.lates] = lateRecord{r, at}
+	a.lates++
+}
+
+// settle puts all records where they belong.
+func (a *arena) settle() {
+	for i := range a.late[:a.lates] {
+		r := &a.late[i]
+		*a.place(r.place) = r.record
+	}
+	a.lates = 0
 }
 
 // queue is the storage of a log beyond maxBlock records.
@@ -57,6 +87,7 @@ func (a *arena) queue(blocks []uint32) uint32 {
 // alloc returns the place of a block of the class, cutting a new chunk into
 // such blocks when none is free.
 func (a *arena) alloc(class uint8) uint32 {
+	a.settle()
 	if a.free[class] == 0 {
 		a.cut(class)
 	}
@@ -99,6 +130,7 @@ func (a *arena) link(class uint8, at uint32) {
 
 // release takes a block back.
 func (a *arena) release(class uint8, at uint32) {
+	a.settle()
 	a.used -= int(capacity(class))
 	if class < maxClass {
 		a.link(class, at)

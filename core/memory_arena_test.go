@@ -33,18 +33,18 @@ func checkBlocks(t failer, a *arena, logs ...*log) {
 		blocks, class := []uint32{l.block}, l.class
 		switch l.class {
 		case 0:
-			if l.n != 0 {
+			if l.n > 1 {
 				t.Fatalf("a log without a block has %d records", l.n)
 			}
 			continue
 		case longClass:
 			queues++
 			blocks, class = a.queues[l.block].blocks, maxClass
-			if reach := int(l.head+l.n)/maxBlock + 1; l.head >= maxBlock || len(blocks) > reach {
+			if reach := (int(l.head)+int(l.n)-1)/maxBlock + 1; l.head >= maxBlock || len(blocks) > reach {
 				t.Fatalf("a log from %d of %d records has %d blocks", l.head, l.n, len(blocks))
 			}
 		}
-		if l.n == 0 || l.n > uint32(len(blocks))*capacity(class) {
+		if l.n < 2 || l.n-1 > uint32(len(blocks))*capacity(class) {
 			t.Fatalf("%d records in %d blocks of class %d", l.n, len(blocks), class)
 		}
 		for _, b := range blocks {
@@ -82,9 +82,9 @@ func checkBlocks(t failer, a *arena, logs ...*log) {
 func TestGrowingLogNeverMovesMoreThanOneBlock(t *testing.T) {
 	a := new(arena)
 	var u logUnderTest
-	u.fill(a, maxBlock) // what a single block holds is all that is ever moved
+	u.fill(a, maxBlock+1) // what a single block holds is all that is ever moved
 	if u.log.class != maxClass {
-		t.Fatalf("%d records are of class %d, want %d", maxBlock, u.log.class, maxClass)
+		t.Fatalf("%d records are of class %d, want %d", u.log.n, u.log.class, maxClass)
 	}
 	u.fill(a, 1)
 	for range 20 * maxBlock {
@@ -98,11 +98,11 @@ func TestGrowingLogNeverMovesMoreThanOneBlock(t *testing.T) {
 	}
 	// The same while old records leave.
 	for range 4 * maxBlock {
-		last := a.at(&u.log, u.log.n-1)
+		late := a.at(&u.log, u.log.n-2)
 		a.drop(&u.log, 1)
 		u.model = u.model[1:]
-		if a.at(&u.log, u.log.n-1) != last {
-			t.Fatal("dropping the first record moved the last")
+		if a.at(&u.log, u.log.n-2) != late {
+			t.Fatal("dropping the first record moved one of the last")
 		}
 		u.fill(a, 1)
 	}

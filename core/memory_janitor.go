@@ -8,16 +8,18 @@ import (
 )
 
 const (
-	// sweepPerKey entries are looked at for each new key, so that old keys go at
-	// least as fast as new ones come.
-	sweepPerKey = 4
-	// sweepPerLock entries are looked at under one lock: a few microseconds.
+	// sweepPerKey slots are looked at for each new key: two entries or more, so that
+	// old keys go at least as fast as new ones come. A full store looks at
+	// sweepForRoom: a few in a row can be empty.
+	sweepPerKey  = 4
+	sweepForRoom = 16
+	// sweepPerLock slots are looked at under one lock: a few microseconds.
 	sweepPerLock = 256
 	// minPause is the least time from one look at all keys to the next. Looking at
-	// an entry takes about 10 ns and is followed by lookPause of rest: half a
-	// percent of one processor, and two seconds for a million keys.
+	// a slot takes about 6 ns and is followed by lookPause of rest: half a percent
+	// of one processor, and two seconds for a million keys.
 	minPause  = time.Second
-	lookPause = 2 * time.Microsecond
+	lookPause = 1250 * time.Nanosecond
 )
 
 // janitor looks through a Memory's keys from time to time. It holds the store
@@ -70,7 +72,7 @@ func (m *Memory) pass() {
 	}
 }
 
-// pauseAfter returns how long to rest after a look at so many entries. The time
+// pauseAfter returns how long to rest after a look at so many slots. The time
 // that the look took is no measure: forgetting keys takes most of it, is done
 // once, and is the sooner over the sooner the next look comes.
 func pauseAfter(looked int) time.Duration {
@@ -84,12 +86,12 @@ func (m *Memory) sleep() bool {
 	return m.keys.Load() == 0 && m.Overflow() == 0 || !m.awake.CompareAndSwap(false, true)
 }
 
-// passShard forgets the idle entries of one shard. It returns how many entries
-// it has looked at, and how many are left.
+// passShard forgets the idle entries of one shard. It returns how many slots it
+// has looked at, and how many entries are left.
 func (m *Memory) passShard(sh *shard) (looked, left int) {
 	for {
 		sh.mu.Lock()
-		if looked >= int(sh.made) {
+		if looked >= sh.table.slots {
 			break
 		}
 		m.keys.Add(int64(-sh.sweep(sweepPerLock, m.now())))
@@ -105,7 +107,7 @@ func (m *Memory) passShard(sh *shard) (looked, left int) {
 }
 
 // tidy does the janitor's work a little at a time, for a store whose clock tells
-// no timer anything: it looks at sweepPerLock entries, shard after shard. It does
+// no timer anything: it looks at sweepPerLock slots, shard after shard. It does
 // so only in a store that is more than half full. A clock of the caller's own can
 // jump ahead and back again, and what is idle in between may be live after it.
 func (m *Memory) tidy(now Instant) {
@@ -116,7 +118,7 @@ func (m *Memory) tidy(now Instant) {
 	for range m.shards {
 		sh := &m.shards[int(m.turn.Add(1))%len(m.shards)]
 		sh.mu.Lock()
-		n := min(int(sh.made), sweepPerLock)
+		n := min(sh.table.slots, sweepPerLock)
 		m.keys.Add(int64(-sh.sweep(n, now)))
 		sh.shrink()
 		sh.mu.Unlock()

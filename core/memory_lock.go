@@ -2,7 +2,6 @@ package core
 
 import (
 	"encoding/binary"
-	"hash/maphash"
 
 	"github.com/slidegate/slidegate/keyfunc"
 )
@@ -16,27 +15,39 @@ func (m *Memory) locate(c *Call, places []place) {
 		if i == 0 || p.Key != c.Parts[i-1].Key {
 			lo, hi = m.hash(&p.Key)
 		}
-		d0 := binary.LittleEndian.Uint64(p.Counter.digest[:])
-		d1 := binary.LittleEndian.Uint64(p.Counter.digest[8:])
 		at := &places[i]
 		at.number = int(lo & uint64(len(m.shards)-1))
 		at.shard = &m.shards[at.number]
-		at.id = counterID{lo ^ d0, hi ^ d1}
-		at.cell = counterID{d0, d1 ^ hi&(m.cells-1)}
+		at.id = p.Counter.id(lo, hi)
+		at.cell = p.Counter.id(cellOf(hi & (m.cells - 1)))
 	}
 }
 
 // hash returns 128 bits that nobody outside this process can foresee.
 func (m *Memory) hash(k *keyfunc.Key) (lo, hi uint64) {
-	var buf [keyfunc.MaxBinary]byte
-	b, _ := k.AppendBinary(buf[:0])
-	return maphash.Bytes(m.seeds[0], b), maphash.Bytes(m.seeds[1], b)
+	return k.Hash(m.seeds[0]), k.Hash(m.seeds[1])
+}
+
+// id returns the id of the counter of a key, by the key's hash. The low half of lo
+// is not in it: that chooses the shard.
+func (c *Counter) id(lo, hi uint64) counterID {
+	d0 := binary.LittleEndian.Uint64(c.digest[:])
+	d1 := binary.LittleEndian.Uint64(c.digest[8:])
+	return counterID{hash: hi ^ d1, tag: uint32((lo ^ d0) >> 32)}
+}
+
+// cellOf stands in for the hash of overflow cell n, and spreads the cells of a
+// counter over the table: n alone would change a few low bits (Fibonacci hashing:
+// Knuth, The Art of Computer Programming 3, §6.4).
+func cellOf(n uint64) (lo, hi uint64) {
+	lo = n * 0x9E37_79B9_7F4A_7C15
+	return lo, lo>>32 | lo<<32
 }
 
 // lock takes the locks of all places, each once and in the order of the shards,
 // so that no two calls wait for each other.
 func (m *Memory) lock(places []place) {
-	if len(places) == 1 {
+	if oneShard(places) {
 		places[0].shard.mu.Lock()
 		return
 	}
@@ -46,13 +57,23 @@ func (m *Memory) lock(places []place) {
 }
 
 func (m *Memory) unlock(places []place) {
-	if len(places) == 1 {
+	if oneShard(places) {
 		places[0].shard.mu.Unlock()
 		return
 	}
 	for n := nextShard(places, -1); n >= 0; n = nextShard(places, n) {
 		m.shards[n].mu.Unlock()
 	}
+}
+
+// oneShard reports whether the places share a shard, as the limits of one key do.
+func oneShard(places []place) bool {
+	for i := range places {
+		if places[i].number != places[0].number {
+			return false
+		}
+	}
+	return len(places) > 0
 }
 
 // nextShard returns the smallest shard number above n, -1 if there is none.

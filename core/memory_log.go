@@ -10,17 +10,24 @@ package core
 // Totals are unsigned and wrap: differences stay exact, since no more than
 // maxUsed units are ever live.
 //
-// Records lie in the blocks of an arena, which holds no pointers, so that the
-// garbage collector need not look at a million keys. A log has one block of a
-// power of two records, used as a ring; beyond the largest block, it has a
-// queue of largest blocks, so that a log of a million records grows and
-// shrinks by a block at a time and never moves.
+// The newest record lies in the log itself, and so does the instant at which the
+// first one leaves: most questions need no other record. The others lie in the
+// blocks of an arena, which holds no pointers, so that the garbage collector need
+// not look at a million keys. A log has one block of a power of two records, used
+// as a ring; beyond the largest block, it has a queue of largest blocks, so that a
+// log of a million records grows and shrinks by a block at a time and never moves.
 type log struct {
-	base  uint64 // running total before the first record
-	head  uint32 // where the first record is in the ring
-	n     uint32 // records
-	block uint32 // place of the block in the arena, or index of the queue
-	class uint8  // the block holds 1<<(class-1) records; 0: there is none
+	base   uint64  // running total before the first record
+	oldest Instant // when the first record leaves; 0 if there is none
+	last   record  // the newest record
+	block  uint32  // place of the block in the arena, or index of the queue
+	n      uint32  // records, the newest included
+	head   uint16  // where the first record is in the ring
+	class  uint8   // the block holds 1<<(class-1) records; 0: there is none
+
+	// These are of the entry whose log this is, and fill a cache line with it.
+	state entryState
+	tag   uint32
 }
 
 // record is a release instant and the running total up to it.
@@ -31,11 +38,27 @@ type record struct {
 
 // at returns record i of l, i < l.n.
 func (a *arena) at(l *log, i uint32) *record {
-	p := l.head + i
-	if l.class == longClass {
-		return a.place(a.queues[l.block].blocks[p/maxBlock] + p%maxBlock)
+	if i+1 == l.n {
+		return &l.last
 	}
-	return a.place(l.block + p&(capacity(l.class)-1))
+	return a.ring(l, i)
+}
+
+// ring returns record i of l, which is not the newest.
+func (a *arena) ring(l *log, i uint32) *record {
+	if a.lates > 0 {
+		a.settle()
+	}
+	return a.place(a.where(l, i))
+}
+
+// where returns the place of record i of l, when it is not the newest.
+func (a *arena) where(l *log, i uint32) uint32 {
+	p := uint32(l.head) + i
+	if l.class == longClass {
+		return a.queues[l.block].blocks[p/maxBlock] + p%maxBlock
+	}
+	return l.block + p&(capacity(l.class)-1)
 }
 
 // before returns the running total before record i.
@@ -47,19 +70,22 @@ func (a *arena) before(l *log, i uint32) uint64 {
 }
 
 // newest returns the release instant of the last record, 0 if there is none.
-func (a *arena) newest(l *log) Instant {
-	if l.n == 0 {
-		return 0
-	}
-	return a.at(l, l.n-1).release
-}
+func (l *log) newest() Instant { return l.last.release }
 
 // after returns the first record, from record lo on, that is released after t.
+// It is the faster the nearer that is.
 func (a *arena) after(l *log, lo uint32, t Instant) uint32 {
 	if lo >= l.n || a.at(l, lo).release > t {
 		return lo
 	}
 	hi := l.n
+	for step := uint32(1); step < hi-lo; step *= 2 {
+		if a.at(l, lo+step).release > t {
+			hi = lo + step
+			break
+		}
+		lo += step
+	}
 	for lo++; lo < hi; {
 		mid := lo + (hi-lo)/2
 		if a.at(l, mid).release > t {
@@ -76,23 +102,23 @@ func (a *arena) units(l *log, i uint32) uint64 {
 	if i >= l.n {
 		return 0
 	}
-	return a.at(l, l.n-1).total - a.before(l, i)
+	return l.last.total - a.before(l, i)
 }
 
 // add appends units that leave at release, which is no earlier than the newest.
 func (a *arena) add(l *log, release Instant, units uint64) {
-	total := l.base
-	if l.n > 0 {
-		last := a.at(l, l.n-1)
-		if last.release == release {
-			last.total += units
-			return
-		}
-		total = last.total
+	switch {
+	case l.n == 0:
+		l.oldest, l.last = release, record{release, l.base + units}
+	case l.last.release == release:
+		l.last.total += units
+		return
+	default:
+		a.grow(l)
+		a.put(l.last, a.where(l, l.n-1))
+		l.last = record{release, l.last.total + units}
 	}
-	a.grow(l)
 	l.n++
-	*a.at(l, l.n-1) = record{release, total + units}
 }
 
 // reached returns the first record, from record lo on, by whose release at least
@@ -126,38 +152,46 @@ func (a *arena) drop(l *log, i uint32) {
 // large. The running total before the new head is up to the caller.
 func (a *arena) advance(l *log, i uint32) {
 	l.n -= i
-	l.head += i
+	if l.n == 0 {
+		a.clear(l)
+		return
+	}
+	head := uint32(l.head) + i
 	if l.class == longClass {
 		q := &a.queues[l.block]
-		gone := l.head / maxBlock
+		gone := head / maxBlock
 		for _, b := range q.blocks[:gone] {
 			a.release(maxClass, b)
 		}
 		q.blocks = q.blocks[gone:]
-		l.head %= maxBlock
+		head %= maxBlock
 	} else {
-		l.head &= capacity(l.class) - 1
+		head &= capacity(l.class) - 1
 	}
+	l.head = uint16(head)
 	a.shrink(l)
+	l.oldest = a.at(l, 0).release
 }
 
 // shrink gives back blocks that l does not reach, and moves it to a smaller one
 // when it fills a quarter or less.
 func (a *arena) shrink(l *log) {
-	if l.n == 0 {
-		a.clear(l)
+	held := l.n - 1
+	if held == 0 {
+		a.freeStorage(l)
+		l.block, l.head, l.class = 0, 0, 0
 		return
 	}
 	if l.class == longClass {
 		q := &a.queues[l.block]
 		// One block ahead stays: who takes a unit off may add one next.
-		for n := uint32(len(q.blocks)); n > (l.head+l.n)/maxBlock+1; n-- {
+		for n := uint32(len(q.blocks)); n > (uint32(l.head)+held)/maxBlock+1; n-- {
 			a.release(maxClass, q.blocks[n-1])
 			q.blocks = q.blocks[:n-1]
 		}
 	}
 	class := min(l.class, maxClass)
-	for class > 1 && l.n <= capacity(class)/4 {
+	for class > 1 && held <= capacity(class)/4 {
 		class--
 	}
 	if class < min(l.class, maxClass) {
@@ -191,9 +225,20 @@ func (a *arena) remove(l *log, i uint32, units uint64) {
 		for k := i; k+1 < l.n; k++ {
 			*a.at(l, k) = *a.at(l, k+1)
 		}
-		l.n--
-		a.shrink(l)
+		a.retract(l)
 	}
+}
+
+// retract takes the newest record off.
+func (a *arena) retract(l *log) {
+	if l.n == 1 {
+		a.clear(l)
+		return
+	}
+	l.last = *a.ring(l, l.n-2)
+	l.n--
+	a.shrink(l)
+	l.oldest = a.at(l, 0).release
 }
 
 // grow makes room for one more record.
@@ -201,22 +246,26 @@ func (a *arena) grow(l *log) {
 	switch {
 	case l.class == longClass:
 		q := &a.queues[l.block]
-		if l.head+l.n == uint32(len(q.blocks))*maxBlock {
+		if uint32(l.head)+l.n-1 == uint32(len(q.blocks))*maxBlock {
 			q.blocks = append(q.blocks, a.alloc(maxClass))
 		}
-	case l.n < capacity(l.class):
+	case l.n <= capacity(l.class):
 	case l.class == maxClass:
 		a.lengthen(l)
+	case l.class < smallClass:
+		// Small logs grow most of all, and each move touches two more blocks.
+		a.move(l, l.class+2)
 	default:
 		a.move(l, l.class+1)
 	}
 }
 
-// move copies l into a block of another class.
+// move copies what l holds in the arena into a block of another class.
 func (a *arena) move(l *log, class uint8) {
-	moved := log{base: l.base, n: l.n, block: a.alloc(class), class: class}
-	for i := range l.n {
-		*a.at(&moved, i) = *a.at(l, i)
+	moved := *l
+	moved.block, moved.head, moved.class = a.alloc(class), 0, class
+	for i := range l.n - 1 {
+		*a.ring(&moved, i) = *a.ring(l, i)
 	}
 	a.freeStorage(l)
 	*l = moved
@@ -234,7 +283,7 @@ func (a *arena) lengthen(l *log) {
 // clear empties l. The running total starts anew.
 func (a *arena) clear(l *log) {
 	a.freeStorage(l)
-	*l = log{}
+	*l = log{tag: l.tag, state: l.state}
 }
 
 func (a *arena) freeStorage(l *log) {
@@ -253,6 +302,7 @@ func (a *arena) freeStorage(l *log) {
 
 // copied returns a copy of l, which lies in from, that lies in a.
 func (a *arena) copied(from *arena, l *log) log {
+	from.settle()
 	c := *l
 	switch {
 	case l.class == 0:

@@ -23,6 +23,7 @@ type place struct {
 	id     counterID
 	cell   counterID // of the overflow cell
 	entry  *entry    // nil: nothing is known of the key
+	shared bool      // the entry is the overflow cell
 	made   bool      // the call made the entry
 	clock  Instant   // as read for the call
 
@@ -38,22 +39,28 @@ type place struct {
 // reports whether the key has an entry of its own.
 func (at *place) find(clock Instant) (known bool) {
 	sh := at.shard
-	at.clock, at.entry = clock, sh.entry(at.id)
+	at.clock, at.entry, at.shared = clock, sh.table.find(at.id), false
 	known = at.entry != nil
 	if !known && sh.cells > 0 {
 		// A key that was counted in a cell stays there while the cell has live
 		// units: in an entry of its own it would start anew.
-		cell := sh.entry(at.cell)
-		switch {
-		case cell == nil:
-		case sh.idle(cell, clock):
-			sh.remove(cell)
-		default:
-			at.entry = cell
+		if cell := sh.table.find(at.cell); cell != nil && !sh.idle(cell, clock) {
+			at.entry, at.shared = cell, true
 		}
 	}
 	at.look()
 	return known
+}
+
+// again looks the entry up once more, after others of its page came or went.
+func (at *place) again() {
+	switch {
+	case at.entry == nil:
+	case at.shared:
+		at.entry = at.shard.table.find(at.cell)
+	default:
+		at.entry = at.shard.table.find(at.id)
+	}
 }
 
 // look fills in now, the live logs, used and oldest.
@@ -63,15 +70,16 @@ func (at *place) look() {
 	if e == nil {
 		return
 	}
-	x := sh.extra(e)
+	x, seen := sh.extra(e), e.seen
 	if x != nil {
 		at.now += x.offset
+		seen = x.seen
 	}
-	if at.now < e.seen {
+	if at.now < seen {
 		// The clock was set back. The key's time goes on from where it was.
 		x = sh.needExtra(e)
-		x.offset += e.seen - at.now
-		at.now = e.seen
+		x.offset += seen - at.now
+		at.now = seen
 	}
 	at.sum(&e.units)
 	if x != nil {
@@ -82,11 +90,11 @@ func (at *place) look() {
 
 // sum adds what is live in l.
 func (at *place) sum(l *log) {
-	a := &at.shard.records
-	i := a.after(l, 0, at.now)
-	if i == l.n {
+	if l.newest() <= at.now {
 		return
 	}
+	a := &at.shard.records
+	i := a.after(l, 0, at.now)
 	at.logs[at.alive], at.first[at.alive] = l, i
 	at.alive++
 	at.used += a.units(l, i)
@@ -156,12 +164,13 @@ func (at *place) left(t Instant) (units uint64) {
 // count is seen, so the key's time cannot fall behind this again.
 func (at *place) trim() {
 	e, a := at.entry, &at.shard.records
-	e.seen = at.now
 	a.drop(&e.units, a.after(&e.units, 0, at.now))
 	x := at.shard.extra(e)
 	if x == nil {
+		e.seen = at.now
 		return
 	}
+	x.seen = at.now
 	a.drop(&x.exact, a.after(&x.exact, 0, at.now))
 	a.drop(&x.pending, a.after(&x.pending, 0, at.now))
 	n := 0
@@ -204,7 +213,9 @@ func (at *place) counted(p *Part, release Instant, units uint64) {
 	if at.oldest == 0 || release < at.oldest {
 		at.oldest = release
 	}
-	at.entry.leaves = max(at.entry.leaves, release)
+	if x := at.shard.extra(at.entry); x != nil {
+		x.leaves = max(x.leaves, release)
+	}
 	at.answer(p)
 }
 
@@ -229,7 +240,7 @@ func (at *place) unreserve(p *Part, id ReservationID) bool {
 		a := &at.shard.records
 		a.remove(&x.pending, a.after(&x.pending, 0, lapses-1), uint64(x.open[i].units))
 		x.open = without(x.open, i)
-		at.entry.leaves = max(a.newest(&at.entry.units), a.newest(&x.exact), a.newest(&x.pending))
+		x.leaves = max(at.entry.units.newest(), x.exact.newest(), x.pending.newest())
 		at.look()
 		return true
 	}

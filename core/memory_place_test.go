@@ -321,7 +321,7 @@ func TestDeadUnitsAreForgottenWhileTheirKeyIsInUse(t *testing.T) {
 			}
 			clock += 1000
 		}
-		if _, records, _ := storage(m); records > 16*firstChunk || m.Len() != 1 {
+		if _, records := storage(m); records > 16*firstChunk || m.Len() != 1 {
 			t.Errorf("counter %d: room for %d records of %d keys, 10 to 20 are live", i, records, m.Len())
 		}
 		clock += 100_000

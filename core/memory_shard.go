@@ -4,50 +4,58 @@ import "sync"
 
 // counterID names a counter in a Memory: a keyed hash of the key, combined with
 // the digest of the counter's identity.
-type counterID [2]uint64
+type counterID struct {
+	hash uint64
+	tag  uint32
+}
 
 // shard is a part of a Memory's keys under one lock. Entries and records lie in
-// blocks without pointers; places in them are numbers.
+// blocks without pointers; places of records are numbers.
 type shard struct {
 	mu      sync.Mutex
-	index   index
-	blocks  []*[entryBlock]entry
-	made    uint32 // entries that exist in blocks
-	free    uint32 // 1 + the first free entry; 0: none
-	cursor  uint32 // where sweeping goes on
-	live    int    // entries in use
-	cells   int    // of which overflow cells
+	table   table
 	records arena
 	extras  []*extra
 	spare   []uint32 // free places in extras
+	live    int      // entries in use
+	cells   int      // of which overflow cells
+	cursor  cursor   // where sweeping goes on
 
-	_ [64]byte // keeps the lock of the next shard out of this one's cache line
+	_ [56]byte // makes whole cache lines: two shards share none
 }
 
-// entryBlock entries fill a page of 4 KiB.
-const entryBlock = 64
+// cursor is a slot of a table.
+type cursor struct{ page, slot int }
 
+// entryState says what an entry is, and whether it has an extra.
 type entryState uint8
 
 const (
 	freeEntry entryState = iota
 	keyEntry
-	cellEntry // an overflow cell
+	cellEntry            // an overflow cell
+	withExtra entryState = 4
 )
 
 // entry is what a counter always needs, in one cache line; what few counters
 // need is in an extra.
 type entry struct {
-	id     counterID
-	seen   Instant // latest instant of the key's own time at which units were counted
-	leaves Instant // when the last unit leaves
-	units  log     // counted exactly, or by slot
-	extra  uint32  // 1 + place in shard.extras; 0: none. In a free entry, the next free one
-	state  entryState
+	hash uint64
+	// seen is the latest instant of the key's own time at which units were counted.
+	// With an extra, it is the extra's number; the instant is there.
+	seen  Instant
+	units log // counted exactly, or by slot
 }
+
+func (e *entry) id() counterID  { return counterID{e.hash, e.units.tag} }
+func (e *entry) isCell() bool   { return e.units.state&^withExtra == cellEntry }
+func (e *entry) isFree() bool   { return e.units.state == freeEntry }
+func (e *entry) hasExtra() bool { return e.units.state&withExtra != 0 }
 
 // extra holds the rest of a counter.
 type extra struct {
+	seen   Instant // as in entry
+	leaves Instant // when the last unit leaves
 	// offset is what to add to the clock to get the key's own time. It grows when
 	// the clock is set back.
 	offset Instant
@@ -65,128 +73,103 @@ type openReservation struct {
 	units  int64
 }
 
-func (sh *shard) at(i uint32) *entry { return &sh.blocks[i/entryBlock][i%entryBlock] }
-
-// slot returns where the index has id.
-func (sh *shard) slot(id counterID) (i uint32, ok bool) {
-	slots := sh.index.slots
-	if len(slots) == 0 {
-		return 0, false
-	}
-	mask := uint32(len(slots) - 1)
-	tag := tagOf(id)
-	for i = tag & mask; slots[i] != 0; i = (i + 1) & mask {
-		if slots[i].tag() == tag && sh.at(slots[i].entry()).id == id {
-			return i, true
-		}
-	}
-	return 0, false
-}
-
-// entry returns the entry of id, nil if there is none.
-func (sh *shard) entry(id counterID) *entry {
-	if i, ok := sh.slot(id); ok {
-		return sh.at(sh.index.slots[i].entry())
-	}
-	return nil
-}
-
 // extra returns the rest of e, nil if it has none.
 func (sh *shard) extra(e *entry) *extra {
-	if e.extra == 0 {
+	if !e.hasExtra() {
 		return nil
 	}
-	return sh.extras[e.extra-1]
+	return sh.extras[e.seen]
 }
 
 // needExtra returns the rest of e, making it if necessary.
 func (sh *shard) needExtra(e *entry) *extra {
-	if e.extra == 0 {
-		if n := len(sh.spare); n > 0 {
-			e.extra = sh.spare[n-1] + 1
-			sh.spare = sh.spare[:n-1]
-		} else {
-			sh.extras = append(sh.extras, new(extra))
-			e.extra = uint32(len(sh.extras))
-		}
+	if e.hasExtra() {
+		return sh.extras[e.seen]
 	}
-	return sh.extras[e.extra-1]
+	i := len(sh.extras)
+	if n := len(sh.spare); n > 0 {
+		i = int(sh.spare[n-1])
+		sh.spare = sh.spare[:n-1]
+	} else {
+		sh.extras = append(sh.extras, new(extra))
+	}
+	x := sh.extras[i]
+	x.seen, x.leaves = e.seen, e.units.newest()
+	e.seen = Instant(i)
+	e.units.state |= withExtra
+	return x
 }
 
 // insert makes an empty entry.
 func (sh *shard) insert(id counterID, state entryState) *entry {
-	i := sh.made
-	if sh.free != 0 {
-		i = sh.free - 1
-		sh.free = sh.at(i).extra
-	} else {
-		if i%entryBlock == 0 {
-			sh.blocks = append(sh.blocks, new([entryBlock]entry))
-		}
-		sh.made++
-	}
-	sh.index.insert(tagOf(id), i)
 	sh.live++
 	if state == cellEntry {
 		sh.cells++
 	}
-	e := sh.at(i)
-	*e = entry{id: id, state: state}
-	return e
+	return sh.table.insert(id, state)
 }
 
 // remove forgets an entry.
 func (sh *shard) remove(e *entry) {
-	slot, _ := sh.slot(e.id)
-	i := sh.index.slots[slot].entry()
-	sh.index.remove(slot)
 	sh.live--
-	if e.state == cellEntry {
+	if e.isCell() {
 		sh.cells--
 	}
+	sh.empty(e)
+	sh.table.remove(e)
+}
+
+// empty makes e as it was when it was inserted.
+func (sh *shard) empty(e *entry) {
 	sh.records.clear(&e.units)
 	if x := sh.extra(e); x != nil {
 		sh.records.clear(&x.exact)
 		sh.records.clear(&x.pending)
 		*x = extra{}
-		sh.spare = append(sh.spare, e.extra-1)
+		sh.spare = append(sh.spare, uint32(e.seen))
+		e.units.state &^= withExtra
 	}
-	*e = entry{extra: sh.free}
-	sh.free = i + 1
+	e.seen = 0
 }
 
 // idle reports whether no unit of e is live at clock.
 func (sh *shard) idle(e *entry, clock Instant) bool {
 	if x := sh.extra(e); x != nil {
-		clock += x.offset
+		return x.leaves <= clock+x.offset
 	}
-	return e.leaves <= clock
+	return e.units.newest() <= clock
 }
 
-// sweep looks at the next n entries and forgets those that are idle. It returns
-// how many keys it forgot; overflow cells are not counted.
+// sweep looks at the next n slots and forgets the entries that are idle. It
+// returns how many keys it forgot; overflow cells are not counted.
 func (sh *shard) sweep(n int, clock Instant) (keys int) {
-	for ; n > 0 && sh.made > 0; n-- {
-		if sh.cursor >= sh.made {
-			sh.cursor = 0
+	pages, at := sh.table.pages, &sh.cursor
+	for n > 0 && len(pages) > 0 {
+		if at.page >= len(pages) {
+			*at = cursor{}
 		}
-		e := sh.at(sh.cursor)
-		sh.cursor++
-		if e.state == freeEntry || !sh.idle(e, clock) {
+		if at.slot >= len(pages[at.page].slots) {
+			*at = cursor{page: at.page + 1}
 			continue
 		}
-		if e.state == keyEntry {
+		e := &pages[at.page].slots[at.slot]
+		if e.isFree() || !sh.idle(e, clock) {
+			at.slot++
+			n--
+			continue
+		}
+		if !e.isCell() {
 			keys++
 		}
-		sh.remove(e)
+		sh.remove(e) // another may have moved here: look again
 	}
 	return keys
 }
 
 // forget drops everything.
 func (sh *shard) forget() {
-	sh.index, sh.blocks, sh.records, sh.extras, sh.spare = index{}, nil, arena{}, nil, nil
-	sh.made, sh.free, sh.cursor, sh.live, sh.cells = 0, 0, 0, 0, 0
+	sh.table, sh.records, sh.extras, sh.spare = table{}, arena{}, nil, nil
+	sh.live, sh.cells, sh.cursor = 0, 0, cursor{}
 }
 
 // shrink gives back room that the shard does not need any more: parts of it are
@@ -196,7 +179,7 @@ func (sh *shard) shrink() {
 		sh.forget()
 		return
 	}
-	if sh.made >= 4*entryBlock && sh.live <= int(sh.made/8) {
+	if sh.table.slots >= 4*fullPage && sh.live <= sh.table.slots/8 {
 		sh.packEntries()
 	}
 	if sh.records.sparse() {
@@ -204,21 +187,16 @@ func (sh *shard) shrink() {
 	}
 }
 
-// packEntries moves the entries to as few blocks as hold them.
+// packEntries moves the entries to as few pages as hold them.
 func (sh *shard) packEntries() {
-	blocks, made, extras := sh.blocks, sh.made, sh.extras
-	sh.index, sh.blocks, sh.extras, sh.spare = index{}, nil, nil, nil
-	sh.made, sh.free, sh.cursor, sh.live, sh.cells = 0, 0, 0, 0, 0
-	for i := range made {
-		from := &blocks[i/entryBlock][i%entryBlock]
-		if from.state == freeEntry {
-			continue
-		}
-		to := sh.insert(from.id, from.state)
-		to.seen, to.leaves, to.units = from.seen, from.leaves, from.units
-		if from.extra != 0 {
-			sh.extras = append(sh.extras, extras[from.extra-1])
-			to.extra = uint32(len(sh.extras))
+	old, extras := sh.table, sh.extras
+	sh.table, sh.extras, sh.spare, sh.cursor = table{}, nil, nil, cursor{}
+	for e := range old.entries {
+		to := sh.table.insert(e.id(), e.units.state)
+		*to = *e
+		if e.hasExtra() {
+			to.seen = Instant(len(sh.extras))
+			sh.extras = append(sh.extras, extras[e.seen])
 		}
 	}
 }
@@ -227,15 +205,24 @@ func (sh *shard) packEntries() {
 func (sh *shard) packRecords() {
 	old := sh.records
 	sh.records = arena{}
-	for i := range sh.made {
-		e := sh.at(i)
-		if e.state == freeEntry {
-			continue
-		}
+	for e := range sh.table.entries {
 		e.units = sh.records.copied(&old, &e.units)
 		if x := sh.extra(e); x != nil {
 			x.exact = sh.records.copied(&old, &x.exact)
 			x.pending = sh.records.copied(&old, &x.pending)
 		}
 	}
+}
+
+// freeCell returns an overflow cell without units: the cell of that id has none
+// that is live.
+func (sh *shard) freeCell(id counterID, clock Instant) *entry {
+	e := sh.table.find(id)
+	if e == nil {
+		return sh.insert(id, cellEntry)
+	}
+	if sh.idle(e, clock) {
+		sh.empty(e)
+	}
+	return e
 }

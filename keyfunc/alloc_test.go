@@ -3,6 +3,7 @@
 package keyfunc_test
 
 import (
+	"hash/maphash"
 	"strings"
 	"testing"
 
@@ -51,10 +52,13 @@ func TestAllocations(t *testing.T) {
 	}
 }
 
-var sinkKey keyfunc.Key
+var (
+	sinkKey  keyfunc.Key
+	sinkHash uint64
+)
 
 func TestFormsDoNotAllocate(t *testing.T) {
-	sealer := newSealer(t, "0123456789abcdef")
+	sealer, seed := newSealer(t, "0123456789abcdef"), maphash.MakeSeed()
 	buf := make([]byte, 0, keyfunc.MaxText)
 	for name, k := range everyKey(strings.Repeat("u", 100), "X-User") {
 		if n := testing.AllocsPerRun(100, func() { _, _ = k.AppendBinary(buf) }); n != 0 {
@@ -65,6 +69,9 @@ func TestFormsDoNotAllocate(t *testing.T) {
 		}
 		if n := testing.AllocsPerRun(1000, func() { sinkKey = sealer.Seal(k) }); n != 0 {
 			t.Errorf("sealing %s: %v allocations", name, n)
+		}
+		if n := testing.AllocsPerRun(100, func() { sinkHash = k.Hash(seed) }); n != 0 {
+			t.Errorf("hash of %s: %v allocations", name, n)
 		}
 	}
 }

@@ -3,6 +3,7 @@ package keyfunc_test
 import (
 	"errors"
 	"fmt"
+	"hash/maphash"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
@@ -355,4 +356,14 @@ func ExampleInspect() {
 	// slidegate: XForwardedFor[0] = 10.0.0.1/8: has bits set beyond its length; use 10.0.0.1 for that address alone, or 10.0.0.0/8 for all of the network
 	// slidegate: IPv6Prefix = 16: not from 32 to 128; use 64
 	// true
+}
+
+// A table in memory spreads its keys over parts with a lock each.
+func ExampleKey_Hash() {
+	seed := maphash.MakeSeed()
+	part := func(k keyfunc.Key) uint64 { return k.Hash(seed) % 16 }
+
+	alice := keyfunc.User("alice")
+	fmt.Println(part(alice) == part(keyfunc.User("alice")), part(alice) < 16)
+	// Output: true true
 }

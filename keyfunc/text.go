@@ -120,10 +120,13 @@ func isPlain(c byte, i int) bool {
 }
 
 // fits reports whether the escaped form of s has at most room bytes. It looks
-// at no more than room bytes, however long s is.
+// at no more than room bytes, however long s is, and at none of a short text.
 func fits(room int, s string) bool {
 	if len(s) > room {
 		return false
+	}
+	if len(s) <= room/escapedByteLen(false) {
+		return true
 	}
 	for i := 0; i < len(s); i++ {
 		room -= escapedByteLen(isPlain(s[i], i))
