@@ -202,6 +202,15 @@ func (s *Store) Do(ctx context.Context, c *core.Call) error {
 	return s.stepIn(c, f, err)
 }
 
+// Count has the local window count what a layer in front of the Store has admitted by
+// itself from what the primary store had counted before: a take, with Part.Done of the
+// limits that have taken their cost.
+func (s *Store) Count(c *core.Call) {
+	if !s.closed.Load() {
+		s.window.warm(c)
+	}
+}
+
 // ask asks the primary store within the budget.
 func (s *Store) ask(ctx context.Context, c *core.Call) error {
 	if s.timed || c.Budget <= 0 {

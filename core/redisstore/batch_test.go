@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -223,9 +224,19 @@ func TestEachCallOfABatchKeepsItsBudget(t *testing.T) {
 	calls = append(calls, gone)
 	errs := s.gather(calls, func() { time.Sleep(500 * time.Millisecond) })
 	for i, err := range errs {
-		if short := calls[i].Budget < time.Second; short != errors.Is(err, context.DeadlineExceeded) {
+		// The first of the short ones to give up has the others sent by another line: they may
+		// have their answers just in time.
+		if long := calls[i].Budget > time.Second; err != nil && (long || !errors.Is(err, context.DeadlineExceeded)) {
 			t.Errorf("call %d with %v: %v", i, calls[i].Budget, err)
 		}
+	}
+	if !slices.ContainsFunc(errs, func(err error) bool { return err != nil }) {
+		t.Error("none has given up")
+	}
+	if errs[10] == nil {
+		end := keyed(call(core.OpCancel, c, 100, 50), "ada")
+		end.ID, end.Parts[0].Reserved, end.Parts[0].ReservedAt = gone.ID, 50, gone.Parts[0].At
+		do(t, s.Store, end)
 	}
 	// Those that waited for a connection may be counted, the reservation may not.
 	for end := time.Now().Add(5 * time.Second); ; time.Sleep(5 * time.Millisecond) {

@@ -34,7 +34,7 @@ func (s *Store) Apart() bool { return s.link.Load().apart.Load() }
 
 // Sources returns the scripts by name.
 func Sources() map[string]string {
-	return map[string]string{"decide": decideScript.src, "settle": settleScript.src, "reset": resetScript.src}
+	return map[string]string{"decide": decideScript.src, "settle": settleScript.src, "lease": leaseScript.src, "reset": resetScript.src}
 }
 
 // FailureOf names the failure of an error of go-redis.

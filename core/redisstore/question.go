@@ -52,6 +52,8 @@ func (q *question) put(prefix string, calls ...*core.Call) {
 				q.putInt(c.Parts[i].Cost)
 			}
 		}
+	case opLease:
+		q.putLease(c)
 	default:
 		q.script = settleScript
 		q.putText(operationLetters[c.Op])
@@ -124,9 +126,15 @@ func (q *question) putText(s string) {
 
 // putID adds the id of a reservation, or nothing for operations without one.
 func (q *question) putID(c *core.Call) {
-	if c.Op >= core.OpReserve {
-		q.buf = hex.AppendEncode(q.buf, c.ID[:])
+	if c.Op < core.OpReserve {
+		q.end()
+		return
 	}
+	q.putHex(c.ID)
+}
+
+func (q *question) putHex(id core.ReservationID) {
+	q.buf = hex.AppendEncode(q.buf, id[:])
 	q.end()
 }
 
@@ -156,9 +164,12 @@ func read(reply []int64, calls ...*core.Call) error {
 	}
 	heads, rest := reply[:3*parts], reply[3*parts:]
 	for _, c := range calls {
-		if c.Op <= core.OpReserve {
+		switch {
+		case c.Op <= core.OpReserve:
 			readDecision(heads, rest, c)
-		} else {
+		case c.Op == opLease:
+			readLease(heads, rest, c)
+		default:
 			readEnd(heads, rest, c)
 		}
 		rest = rest[parts:]

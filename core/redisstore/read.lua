@@ -190,8 +190,9 @@ local function sumSlots(c)
 end
 
 -- read makes a counter of the arguments from i on and the keys from k on, and
--- returns the indices behind them. Its fields are those of decide.lua; own is the reservation that the
--- call ends, if it does. And further:
+-- returns the indices behind them. own is the reservation that the call ends, if it does,
+-- and told an instant that somebody was told by an instance. Its fields are those of decide.lua,
+-- and further:
 --
 --   offset seen moved   what the clock is behind the counter's own time, the latest
 --                       instant that counted, and whether this call changed offset
@@ -202,7 +203,7 @@ end
 --                       the units that really are, and reservations that have lapsed,
 --                       TOUCH at most, with their units
 --   behind drop         of the slots: the field "f", and fields that have left
-function f.read(i, k, own)
+function f.read(i, k, own, told)
   local c = {
     special = true, window = ARGV[i + 1] + 0, n = ARGV[i + 2] + 0, used = 0, oldest = 0, front = 0, over = 0,
     exact = 0, slotted = 0, at = 0, made = 0, sum = 0, first = 0, offset = 0, seen = 0,
@@ -219,6 +220,8 @@ function f.read(i, k, own)
   end
   if algorithm ~= 's' or c.made == 0 or c.behind then readNewest(c) end
   c.now = CLOCK + c.offset
+  -- Less is no step of the clock: an instance's clock has its own rate.
+  if told and told > c.now + 1000 then c.seen = math.max(c.seen, told) end
   if c.now < c.seen then
     c.offset, c.now, c.moved = c.offset + c.seen - c.now, c.seen, true
   end

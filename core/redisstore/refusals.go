@@ -19,6 +19,7 @@ import (
 // this instance does is heeded at once, and what others do within a second.
 type refusals struct {
 	now  func() time.Duration // monotonic
+	life time.Duration        // for how long what happens elsewhere goes unnoticed
 	seed maphash.Seed
 	// A table with one place for each hash: a collision costs a call on Redis.
 	places [refusalPlaces]place
@@ -56,7 +57,7 @@ func newRefusals(now func() time.Duration) *refusals {
 		began := time.Now()
 		now = func() time.Duration { return time.Since(began) }
 	}
-	return &refusals{now: now, seed: maphash.MakeSeed()}
+	return &refusals{now: now, life: refusalLife, seed: maphash.MakeSeed()}
 }
 
 // ticket is what is to be known of a call before it is sent.
@@ -100,20 +101,28 @@ func (k *refusal) since(now time.Duration) core.Instant {
 	return core.Instant((now-k.came)/time.Microsecond) + core.Instant(k.lead.Load())
 }
 
-// hear takes down what a later answer on the same key says of Redis's clock.
+// hear takes down what a later answer about the same counters says of Redis's clock.
 func (k *refusal) hear(c *core.Call, now time.Duration) {
-	x, y := &c.Parts[0], &k.parts[0]
-	if x.Key != y.Key {
-		return // another key with the same hash
+	for i := range c.Parts {
+		for j := range k.parts {
+			x, y := &c.Parts[i], &k.parts[j]
+			if x.Key == y.Key && sameCounter(x.Counter, y.Counter) {
+				k.lag(x.At - y.At - core.Instant((now-k.came)/time.Microsecond))
+			}
+		}
 	}
-	for {
-		lead := k.lead.Load()
-		more := x.At - y.At - core.Instant((now-k.came)/time.Microsecond)
-		if int64(more) <= lead || k.lead.CompareAndSwap(lead, int64(more)) {
+}
+
+// lag raises the lead to what was heard.
+func (k *refusal) lag(heard core.Instant) {
+	for lead := k.lead.Load(); int64(heard) > lead; lead = k.lead.Load() {
+		if k.lead.CompareAndSwap(lead, int64(heard)) {
 			return
 		}
 	}
 }
+
+func sameCounter(x, y *core.Counter) bool { return x == y || x.Identity() == y.Identity() }
 
 // covers reports whether the refusal is one of c too: of the same limits, keys and cost.
 // Another cost would be refused as well, but until when is not known.
@@ -124,7 +133,7 @@ func (k *refusal) covers(c *core.Call) bool {
 	for i := range c.Parts {
 		x, y := &c.Parts[i], &k.parts[i]
 		if x.Key != y.Key || x.N != y.N || x.Cost != y.Cost || x.Watched != y.Watched ||
-			x.Counter != y.Counter && x.Counter.Identity() != y.Counter.Identity() {
+			!sameCounter(x.Counter, y.Counter) {
 			return false
 		}
 	}
@@ -153,7 +162,7 @@ func (r *refusals) keep(c *core.Call, t ticket) {
 	if !alone || !slices.ContainsFunc(c.Parts, full) {
 		return
 	}
-	until := came + refusalLife
+	until := came + r.life
 	for i := range c.Parts {
 		x := &c.Parts[i]
 		if x.OldestLeaves > x.At {
@@ -184,15 +193,11 @@ func (p *place) end() {
 	p.latest.Store(nil)
 }
 
+// placeOf returns the place of a call's key and limiter: whatever it asks of their limits,
+// it may end or outdate what another call was refused.
 func (r *refusals) placeOf(c *core.Call) *place {
-	var h uint64
-	for i := range c.Parts {
-		x := &c.Parts[i]
-		if i == 0 || x.Key != c.Parts[i-1].Key {
-			h = h*31 + maphash.Comparable(r.seed, x.Key)
-		}
-		h = h*31 + maphash.String(r.seed, x.Counter.Identity())
-	}
+	x := &c.Parts[0]
+	h := maphash.Comparable(r.seed, x.Key)*31 + maphash.String(r.seed, x.Counter.Limiter)
 	return &r.places[h%refusalPlaces]
 }
 

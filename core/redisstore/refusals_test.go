@@ -302,3 +302,22 @@ func TestARefusalThatAForwardStepHasEnded(t *testing.T) {
 		t.Errorf("a wait below zero: %+v", x)
 	}
 }
+
+// What is taken from one of its limits alone ends what is remembered of both.
+func TestARefusalIsOutdatedByAnotherCallOnItsLimits(t *testing.T) {
+	s := newStage(t)
+	store, _ := s.cached(t)
+	a, b := counter("a", core.Exact, time.Minute, 0), counter("b", core.Exact, time.Minute, 0)
+	both := func() *core.Call {
+		return &core.Call{Op: core.OpTake, Parts: []core.Part{part(a, 10, 1), part(b, 1, 1)}}
+	}
+	for i, done := range []bool{true, false, false} {
+		if x := do(t, store, both()); x.Used != 1 || x.Done != true && done {
+			t.Fatalf("call %d: %+v", i, x)
+		}
+	}
+	take(t, store, a, 10, 2)
+	if x := do(t, store, both()); x.Used != 3 {
+		t.Errorf("%d used of the limit that has room, want 3", x.Used)
+	}
+}

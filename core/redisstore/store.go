@@ -34,6 +34,7 @@ type Store struct {
 	front    *fallback.Store // nil with NoFallback
 	prober   *prober
 	refusals *refusals // nil with NoRefusalCache
+	leases   *leases   // nil without Leases
 	alone    bool      // with NoBatch
 	closed   atomic.Bool
 	done     chan struct{} // closed by Close
@@ -45,6 +46,8 @@ type options struct {
 	fallback   fallback.Config
 	noFallback bool
 	noRefusals bool
+	lease      time.Duration // 0 without Leases
+	faults     []error
 	noBatch    bool
 	clock      func() time.Duration // of the refusal cache, for tests
 }
@@ -92,16 +95,25 @@ func newStore(client Client, owned *clients, opts ...Option) (*Store, error) {
 			set(&o)
 		}
 	}
+	if len(o.faults) > 0 {
+		return nil, errors.Join(o.faults...)
+	}
 	s := &Store{log: o.log, done: make(chan struct{}), ring: kindOf(client) == ring, alone: o.noBatch, owned: owned}
 	l := newLink(client, o.prefix, s.done)
 	l.heeds = owned != nil && describe(client).heedsDeadlines()
 	if !o.noRefusals {
 		s.refusals = newRefusals(o.clock)
+		if o.lease > 0 {
+			s.refusals.life = o.lease // leases of others give units back all the time
+		}
 		l.gaveBack = s.refusals.forget
 	}
 	s.use(l)
 	if err := s.guard(o); err != nil {
 		return nil, err
+	}
+	if o.lease > 0 {
+		s.leases = newLeases(s.query, o.lease, s.leaseHooks())
 	}
 	for _, w := range warnings(client) {
 		s.log.Warn("slidegate: an option of the Redis client hurts a limiter",
@@ -169,6 +181,12 @@ func (s *Store) Do(ctx context.Context, c *core.Call) error {
 	if len(c.Parts) == 0 && c.Op <= core.OpReset {
 		return nil
 	}
+	if c.Op == opLease {
+		return fmt.Errorf("slidegate: redisstore: operation %s: %w", c.Op, errors.ErrUnsupported) // not from outside
+	}
+	if s.leases != nil && s.leases.spend(c) {
+		return nil
+	}
 	if s.refusals == nil || c.Op == core.OpPeek || c.Op > core.OpReset || !together(c.Parts) {
 		return s.ask(ctx, c)
 	}
@@ -190,8 +208,16 @@ func (s *Store) Do(ctx context.Context, c *core.Call) error {
 	return err
 }
 
-// ask asks Redis, or what answers in its place.
+// ask answers from a lease, or asks.
 func (s *Store) ask(ctx context.Context, c *core.Call) error {
+	if s.leases != nil {
+		return s.leases.Do(ctx, c)
+	}
+	return s.query(ctx, c)
+}
+
+// query asks Redis, or what answers in its place.
+func (s *Store) query(ctx context.Context, c *core.Call) error {
 	if s.front != nil {
 		return s.front.Do(ctx, c)
 	}
@@ -206,7 +232,7 @@ func (s direct) Do(ctx context.Context, c *core.Call) error {
 	switch {
 	case s.closed.Load():
 		return core.ErrClosed
-	case c.Op > core.OpReset:
+	case c.Op > core.OpReset && c.Op != opLease:
 		return fmt.Errorf("slidegate: redisstore: operation %s: %w", c.Op, errors.ErrUnsupported)
 	case s.ring && !together(c.Parts):
 		return ErrKeysApart
@@ -231,6 +257,9 @@ func (direct) Close() error { return nil }
 // made it. The counts stay in Redis. It waits for calls that are under way, and for a
 // probe, but not longer than a second: they end as their budgets and the client let them.
 func (s *Store) Close() error {
+	if s.leases != nil {
+		s.leases.close() // while Redis can still be told
+	}
 	if s.closed.Swap(true) {
 		return nil
 	}

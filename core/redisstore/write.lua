@@ -13,16 +13,18 @@ function f.count(c, units)
   if c.oldest == 0 or left < c.oldest then c.oldest = left end
 end
 
--- begin counts a reservation that is to be ended by a later call.
-function f.begin(c, id, cost)
-  c.used, c.reserved, c.begun = c.used + cost, cost, id .. ':' .. text(cost)
-  local left = c.now + c.window
+-- begin counts a reservation that is to be ended by a later call, or lapses a window
+-- after now, and a lease as long after that as it lasts.
+function f.begin(c, id, cost, lasts)
+  local left = c.now + c.window + (lasts or 0)
+  c.used, c.reserved, c.begun, c.lapses = c.used + cost, cost, id .. ':' .. text(cost), left
   if c.oldest == 0 or left < c.oldest then c.oldest, c.front = left, 0 end
 end
 
 -- ending says that the call ends the reservation.
 function f.ending(c, member, reserved)
-  c.used, c.ended, c.endedUnits = c.used - reserved, member, reserved
+  c.used, c.ended, c.endedUnits = c.used - reserved, c.ended or {}, (c.endedUnits or 0) + reserved
+  c.ended[#c.ended + 1] = member
 end
 
 -- writeState writes the state anew, or removes it.
@@ -61,12 +63,12 @@ local function writeLog(c, counted)
   local newest = c.at
   -- First, while the state is still there: a set that is empty for a moment loses its
   -- TTL. And at maxmemory a script may write what it wants once it has freed some.
-  if c.ended then call('ZREM', c.log, c.ended) end
+  if c.ended then call('ZREM', c.log, unpack(c.ended)) end
   if c.exact > 0 then
     addLog(c)
     newest = c.now
   end
-  if c.begun then call('ZADD', c.log, text(PENDING + c.now + c.window), c.begun) end
+  if c.begun then call('ZADD', c.log, text(PENDING + c.lapses), c.begun) end
   local pending = c.pending + (c.reserved or 0) - (c.endedUnits or 0)
   local lapsed = counted and c.lapsed and #c.lapsed > 0
   if lapsed then pending = pending - c.freed end
