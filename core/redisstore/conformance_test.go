@@ -76,6 +76,17 @@ func TestStoreOnRedis(t *testing.T) {
 	})
 }
 
+// Batches are the default, and so what the other suites are about.
+func TestStoreOnRedisWithoutBatches(t *testing.T) {
+	t.Parallel()
+	storetest.Run(t, func(testing.TB) *storetest.Harness {
+		h := live(func(tb testing.TB) redisstore.Client { return realClient(tb) })
+		h.Open = func(tb testing.TB) core.Store { return storeOn(tb, realClient(tb), redisstore.NoBatch()) }
+		h.Checks = 5
+		return h
+	})
+}
+
 func TestStoreOnCluster(t *testing.T) {
 	t.Parallel()
 	redisCluster(t)
