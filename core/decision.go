@@ -183,12 +183,10 @@ func (d *Decision) read(l *Limiter, c *Call) {
 	}
 	states := d.states()
 	for i := range c.Parts {
-		p := &c.Parts[i]
-		states[i] = LimitState{
-			N: p.N, Used: p.Used, At: p.At, OldestLeaves: p.OldestLeaves, FitsAt: p.FitsAt,
-			Violated: !p.Done && !p.Watched, limit: &l.limits[i],
-		}
-		if p.Done || p.Watched {
+		p, s := &c.Parts[i], &states[i]
+		s.N, s.Used, s.At, s.OldestLeaves, s.FitsAt = p.N, p.Used, p.At, p.OldestLeaves, p.FitsAt
+		s.Violated, s.limit = !p.Done && !p.Watched, &l.limits[i]
+		if !s.Violated {
 			continue
 		}
 		d.Allowed = false

@@ -51,14 +51,15 @@ var dialects = [...]struct {
 	fields int      // how many headers it sets
 	shares string   // dialects that write the same headers in other forms have the same mark
 	usage  []string // those of them that tell of use
+	mark   string   // that of them whose text is the limiter's own: see wroteHeaders
 }{
-	XRateLimit:      {"x-ratelimit", 3, "X-RateLimit", usageHeaders[:3]},
-	XRateLimitDelta: {"x-ratelimit-delta", 3, "X-RateLimit", usageHeaders[:3]},
-	Draft06:         {"draft-06", 4, "RateLimit", usageHeaders[3:6]},
-	Draft07:         {"draft-07", 2, "RateLimit", usageHeaders[6:]},
-	Draft08:         {"draft-08", 2, "RateLimit", usageHeaders[6:]},
-	Draft12:         {"draft-12", 2, "RateLimit", usageHeaders[6:]},
-	NoHeaders:       {"none", 0, "", nil},
+	XRateLimit:      {"x-ratelimit", 3, "X-RateLimit", usageHeaders[:3], headerLimit},
+	XRateLimitDelta: {"x-ratelimit-delta", 3, "X-RateLimit", usageHeaders[:3], headerLimit},
+	Draft06:         {"draft-06", 4, "RateLimit", usageHeaders[3:6], headerRateLimitLimit},
+	Draft07:         {"draft-07", 2, "RateLimit", usageHeaders[6:], headerRateLimitPolicy},
+	Draft08:         {"draft-08", 2, "RateLimit", usageHeaders[6:], headerRateLimitPolicy},
+	Draft12:         {"draft-12", 2, "RateLimit", usageHeaders[6:], headerRateLimitPolicy},
+	NoHeaders:       {"none", 0, "", nil, ""},
 }
 
 // usageHeaders tell how much of a limit is used.

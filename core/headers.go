@@ -3,6 +3,7 @@ package core
 import (
 	"net/http"
 	"strconv"
+	"unsafe"
 )
 
 // Header names in the canonical form that Header.Set gives them. On the wire
@@ -66,44 +67,62 @@ func (l *Limiter) writeHeaders(h http.Header, v *Verdict) {
 	if d.Reason == Undecided {
 		return // there is nothing true to say
 	}
-	if !d.Allowed {
-		values.reserve(l.room + roomRefused)
+	if d.Allowed {
+		for _, dialect := range l.cfg.Headers {
+			dialect.write(l, h, v)
+		}
+		return
 	}
+	values.reserve(l.room + roomRefused)
 	for _, dialect := range l.cfg.Headers {
 		dialect.write(l, h, v)
 	}
-	if d.Allowed {
-		return
-	}
-	for _, name := range l.foreign {
-		// What another limiter has written of a window that is not the one that refuses.
-		delete(h, name)
+	if len(h) > len(*values) { // else they are all our own
+		for _, name := range l.foreign {
+			// What another limiter has written of a window that is not the one that refuses.
+			delete(h, name)
+		}
 	}
 	values.set(h, headerCacheControl, noStore)
 	if d.Reason == Refused {
-		values.set(h, headerRetryAfter, strconv.FormatInt(d.retryAfterSeconds(), 10))
+		if v.body == nil {
+			v.writeRefusal(make([]byte, 0, maxRefusal))
+		}
+		values.set(h, headerRetryAfter, v.retryAfter)
 	}
 }
 
 // limitNames are the headers of a dialect that tells of one limit in three fields.
 type limitNames struct{ limit, remaining, reset string }
 
+// maxLimitText is the length of the longest remaining units and reset together.
+const maxLimitText = 2 * len("999999999999999")
+
 // writeLimit sets the three headers of the limit shown. It reports whether it did:
 // what an outer limiter has set stays if it is as strict.
 func (l *Limiter) writeLimit(h http.Header, v *Verdict, names limitNames, delta bool) bool {
 	d := &v.Decision
 	s := &d.states()[d.shown]
-	remaining, reset := s.Remaining(), s.resets(d.Allowed).unixCeil()
-	if d.Allowed && !stricter(remaining, first(h[names.remaining])) {
+	remaining, resets := s.Remaining(), s.resets(d.Allowed)
+	if d.Allowed && len(h) > 0 && !stricter(remaining, first(h[names.remaining])) {
 		return false
 	}
+	var reset int64
 	if delta {
-		reset = ceilSeconds(int64(s.resets(d.Allowed) - s.At))
+		reset = ceilSeconds(int64(resets - s.At))
+	} else {
+		reset = resets.unixCeil()
 	}
-	var buf [40]byte
+	var buf [maxLimitText]byte
 	b := strconv.AppendInt(buf[:0], remaining, 10)
 	cut := len(b)
-	text := string(strconv.AppendInt(b, reset, 10))
+	b = strconv.AppendInt(b, reset, 10)
+	var text string
+	if d.Reason == Refused && v.body == nil {
+		text = v.writeRefusal(append(make([]byte, 0, maxLimitText+maxRefusal), b...))
+	} else {
+		text = string(b)
+	}
 	v.values.reserve(l.room)
 	limit := s.limit.header
 	if s.N != s.limit.n {
@@ -142,4 +161,25 @@ func first(values []string) string {
 		return ""
 	}
 	return values[0]
+}
+
+// Lengths of the two texts of a refusal: ten digits are more than the seconds of
+// MaxWindow.
+const (
+	maxRetryAfter = len("9999999999")
+	maxRefusal    = maxRetryAfter + len(tooManyRequests) + maxRetryAfter + len(" s.\n")
+)
+
+// writeRefusal appends the Retry-After and the body of a refusal to b, keeps both, and
+// returns what was in b as a string, in the same memory. Nobody writes to that again, and
+// the body, which goes to writers that are not ours, lies behind it.
+func (v *Verdict) writeRefusal(b []byte) string {
+	before := len(b)
+	b = strconv.AppendInt(b, v.Decision.retryAfterSeconds(), 10)
+	after := len(b)
+	b = append(v.appendText(b, http.StatusTooManyRequests), '\n')
+	v.body = b[after:]
+	text := unsafe.String(unsafe.SliceData(b), after)
+	v.retryAfter = text[before:]
+	return text[:before]
 }

@@ -19,8 +19,10 @@ type Verdict struct {
 	// preflight, and not charged by an outer mounting of a limiter with Once.
 	Counted bool
 
-	values headerValues // what was set, with room for what Refuse sets
-	keys   []byte       // the partition keys of the limits, where headers tell them
+	values     headerValues // what was set, with room for what Refuse sets
+	retryAfter string       // of a refusal
+	body       []byte       // of a refusal, in plain text
+	keys       []byte       // the partition keys of the limits, where headers tell them
 }
 
 // Proceed reports whether the request may go on to its handler. If not, Refuse
@@ -37,36 +39,41 @@ var errNoLimiter = errors.New("slidegate: the limiter is nil: look at the error 
 //
 // A nil limiter has no decision on any request (503).
 //
-// An admitted request costs two allocations beside those of the key function, up
-// to four limits.
+// A request costs two allocations beside those of the key function, up to four limits
+// and with the default headers, whether it is admitted or refused.
 func (l *Limiter) Admit(h http.Header, r keyfunc.Request) (v Verdict) {
+	l.admit(h, r, &v)
+	return v
+}
+
+// admit is Admit for a verdict that is empty.
+func (l *Limiter) admit(h http.Header, r keyfunc.Request, v *Verdict) {
 	if l == nil {
 		// A program that has not looked at the error of New. It shall not pass unlimited.
 		slog.Default().Error(errNoLimiter.Error())
 		v.Err = errNoLimiter
 		v.values.reserve(roomRefused)
 		v.values.set(h, headerCacheControl, noStore)
-		return v
+		return
 	}
 	req := r.HTTP()
 	if l.exempt(req) {
-		return v
+		return
 	}
 	if l.notice.peer {
 		l.notice.forwarded(l, req)
 	}
 	if l.notice.mountedTwice(l, h, req) && l.cfg.Once {
-		return v
+		return
 	}
 	v.Counted = true
-	if v.Err = l.decideRequest(r, &v); v.Err != nil {
-		l.notice.failed(l, &v)
+	if v.Err = l.decideRequest(r, v); v.Err != nil {
+		l.notice.failed(l, v)
 		v.values.reserve(roomRefused)
 		v.values.set(h, headerCacheControl, noStore)
-		return v
+		return
 	}
-	l.writeHeaders(h, &v)
-	return v
+	l.writeHeaders(h, v)
 }
 
 // exempt reports whether a request is not counted at all.
@@ -105,25 +112,21 @@ func (l *Limiter) decideRequest(r keyfunc.Request, v *Verdict) error {
 
 // identify gives the parts of c the keys of the request.
 func (l *Limiter) identify(c *Call, r keyfunc.Request) error {
-	var shared keyfunc.Key
+	shared := -1 // the first part that has the key of the limiter
 	for i := range c.Parts {
-		f := l.limits[i].key
-		own := f != nil
-		if !own && !shared.IsZero() {
-			c.Parts[i].Key = shared
-			continue
+		p, f := &c.Parts[i], l.limits[i].key
+		if f == nil {
+			if shared >= 0 {
+				p.Key = c.Parts[shared].Key
+				continue
+			}
+			f, shared = l.cfg.Key, i
 		}
-		if !own {
-			f = l.cfg.Key
-		}
-		k, err := l.keyOf(f, r)
-		if err != nil {
+		var err error
+		if p.Key, err = l.keyOf(f, r); err != nil {
 			return err
 		}
-		if k = l.seal(k); !own {
-			shared = k
-		}
-		c.Parts[i].Key = k
+		l.seal(&p.Key)
 	}
 	return nil
 }
@@ -149,9 +152,9 @@ func (l *Limiter) keyOf(f keyfunc.Func, r keyfunc.Request) (keyfunc.Key, error) 
 // (see keyfunc.NewRequest).
 func (l *Limiter) Handler(next http.Handler, route func(keyfunc.Request) string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		v := l.Admit(w.Header(), keyfunc.NewRequest(r, route, nil))
-		if !v.Proceed() {
-			l.Refuse(w, r, v)
+		var v Verdict
+		if l.admit(w.Header(), keyfunc.NewRequest(r, route, nil), &v); !v.Proceed() {
+			l.refuse(w, r, &v)
 			return
 		}
 		next.ServeHTTP(w, l.Carry(r, &v))

@@ -89,7 +89,10 @@ func (n *notices) mountedTwice(l *Limiter, h http.Header, r *http.Request) bool 
 // It misses a mounting that wrote no headers, or whose headers another limiter has
 // replaced or added to in between, and one that wrote partition keys alone.
 func wroteHeaders(l *Limiter, h http.Header) bool {
-	for _, name := range [...]string{headerLimit, headerRateLimitLimit, headerRateLimitPolicy} {
+	if len(h) == 0 {
+		return false
+	}
+	for _, name := range l.marks {
 		v := h[name]
 		if len(v) == 0 {
 			continue

@@ -35,9 +35,11 @@ type problem struct {
 //
 // with a line of text or, if the request's Accept header asks for JSON, with an
 // application/problem+json body. The headers are those that Admit has set.
-func (l *Limiter) Refuse(w http.ResponseWriter, r *http.Request, v Verdict) {
+func (l *Limiter) Refuse(w http.ResponseWriter, r *http.Request, v Verdict) { l.refuse(w, r, &v) }
+
+func (l *Limiter) refuse(w http.ResponseWriter, r *http.Request, v *Verdict) {
 	switch {
-	case !l.Answers(&v):
+	case !l.Answers(v):
 		v.write(w, r)
 	case v.Err != nil:
 		l.cfg.OnError(w, r, v.Err)
@@ -57,11 +59,13 @@ func (l *Limiter) Answers(v *Verdict) bool {
 func (v *Verdict) write(w http.ResponseWriter, r *http.Request) {
 	h := w.Header()
 	// What an outer handler has said of another body, as http.Error deletes it.
-	for _, name := range [...]string{"Content-Length", "Content-Encoding", "Etag", "Last-Modified"} {
-		delete(h, name)
+	if len(h) > len(v.values) { // else they are all our own
+		for _, name := range [...]string{"Content-Length", "Content-Encoding", "Etag", "Last-Modified"} {
+			delete(h, name)
+		}
 	}
 	status := v.Status()
-	var body []byte
+	body := v.body
 	if prefersJSON(r.Header["Accept"]) {
 		v.values.set(h, "Content-Type", "application/problem+json")
 		// A struct of strings and numbers always marshals.
@@ -69,7 +73,9 @@ func (v *Verdict) write(w http.ResponseWriter, r *http.Request) {
 	} else {
 		v.values.set(h, "Content-Type", "text/plain; charset=utf-8")
 		v.values.set(h, "X-Content-Type-Options", "nosniff")
-		body = append(v.appendText(make([]byte, 0, 64), status), '\n')
+		if body == nil {
+			body = append(v.appendText(make([]byte, 0, 64), status), '\n')
+		}
 	}
 	w.WriteHeader(status)
 	if r.Method != http.MethodHead {
@@ -78,9 +84,14 @@ func (v *Verdict) write(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
+const tooManyRequests = "Too Many Requests. Try again in "
+
 // Message returns the text of the default response, without a newline. It says
 // nothing of the store or the program.
 func (v *Verdict) Message() string {
+	if v.body != nil {
+		return string(v.body[:len(v.body)-1])
+	}
 	var buf [64]byte
 	return string(v.appendText(buf[:0], v.Status()))
 }
@@ -124,7 +135,7 @@ func (v *Verdict) appendText(b []byte, status int) []byte {
 	case http.StatusServiceUnavailable:
 		return append(b, "Service Unavailable. Try again later."...)
 	case http.StatusTooManyRequests:
-		b = append(b, "Too Many Requests. Try again in "...)
+		b = append(b, tooManyRequests...)
 		b = strconv.AppendInt(b, max(1, ceilSeconds(d.RetryAfter().Microseconds())), 10)
 		return append(b, " s."...)
 	}

@@ -178,9 +178,8 @@ const mappedBits = 96
 
 // ipKey returns the key of addr with IPv6 addresses cut to bits.
 func ipKey(addr netip.Addr, bits int) Key {
-	addr = addr.Unmap()
-	if addr.Is4() {
-		bits = addr.BitLen()
+	if addr = addr.Unmap(); addr.Is4() {
+		return Key{kind: ipKind, bits: mappedBits + 32, sum: addr.As16()} // what Subnet makes of it, sooner
 	}
 	return Subnet(netip.PrefixFrom(addr, bits)) // of an invalid addr: an invalid prefix
 }

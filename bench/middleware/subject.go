@@ -41,7 +41,7 @@ var modes = [...]mode{
 		"net/http": 2, "chi": 2, "gin": 5, "echo v4": 6, "echo v5": 3,
 	}},
 	{"refused", 1, time.Hour, http.StatusTooManyRequests, map[string]float64{
-		"net/http": 4, "chi": 4, "gin": 7, "echo v4": 18, "echo v5": 15,
+		"net/http": 2, "chi": 2, "gin": 5, "echo v4": 17, "echo v5": 14,
 	}},
 }
 

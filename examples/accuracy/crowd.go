@@ -130,8 +130,13 @@ func sum(j job, tallies []tally) outcome {
 	}
 	slices.SortStableFunc(all, func(a, b heard) int { return cmp.Compare(a.at, b.at) })
 	watch := newJudge(j.N, core.Instant(j.Window.Microseconds()), r.late)
-	for _, h := range all {
-		watch.hear(offer{clock: h.at, cost: h.cost}, h.answer)
+	for len(all) > 0 {
+		together := 1
+		for together < len(all) && all[together].at == all[0].at {
+			together++
+		}
+		watch.hearTogether(all[:together])
+		all = all[together:]
 	}
 	o.worst, o.faults = watch.worst, watch.faults
 	if o.errors > 0 {

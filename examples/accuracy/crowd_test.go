@@ -261,3 +261,36 @@ func TestAnInstanceEndsWithItsOrders(t *testing.T) {
 		t.Error("no error for orders that make no sense")
 	}
 }
+
+// Answers of one instant come in no order: a refusal is judged as if it came at the
+// best place among the admissions, and no better.
+func TestAnswersOfOneInstant(t *testing.T) {
+	const window = 1000
+	refused := func(cost int64, fits core.Instant) heard {
+		return heard{cost, answer{at: 500, fits: fits}}
+	}
+	admitted := func(cost int64) heard { return heard{cost, answer{admitted: true, at: 500}} }
+	for name, c := range map[string]struct {
+		answers []heard
+		want    fault
+		faulty  bool
+	}{
+		"refused first":         {answers: []heard{refused(1, 1100), admitted(2)}},
+		"refused last":          {answers: []heard{admitted(2), refused(1, 1100)}},
+		"refused in between":    {answers: []heard{admitted(1), refused(2, 1100), admitted(1)}},
+		"a wait of the start":   {answers: []heard{admitted(2), refused(3, 1100)}},
+		"room is left":          {answers: []heard{admitted(1), refused(1, 1100)}, want: needless, faulty: true},
+		"a wait for too little": {answers: []heard{admitted(2), refused(3, 1099)}, want: wrongWait, faulty: true},
+		"a wait for too much":   {answers: []heard{admitted(2), refused(1, 1501)}, want: wrongWait, faulty: true},
+		"too many":              {answers: []heard{admitted(2), admitted(1)}, want: overfull, faulty: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			j := newJudge(5, window, 0)
+			j.hearTogether([]heard{{3, answer{admitted: true, at: 100}}})
+			j.hearTogether(c.answers)
+			if c.faulty && j.faults[c.want] == 0 || !c.faulty && j.faults != [faultKinds]int{} {
+				t.Errorf("faults found: %v", j.faults)
+			}
+		})
+	}
+}

@@ -74,15 +74,47 @@ func (j *judge) hearRefusal(o offer, a answer) {
 		}
 		return
 	}
+	j.hearWait(o, a, j.fits(a.at, o.cost, j.n))
+}
+
+// hearWait judges a refusal that no earlier instant than soonest could have named.
+func (j *judge) hearWait(o offer, a answer, soonest core.Instant) {
 	// A unit may leave late, so it may have been counted for W + late.
 	if o.cost <= j.n-j.used(a.at, j.late) {
 		j.faults[needless]++
 	}
 	fits := j.fits(a.at, o.cost, j.n)
-	if a.fits <= a.at || a.fits < fits || a.fits > fits+j.late {
+	if a.fits <= a.at || a.fits < soonest || a.fits > fits+j.late {
 		j.faults[wrongWait]++
 	}
 	j.latest = max(j.latest, a.fits-fits)
+}
+
+// hearTogether judges answers of one instant, as calls get that are decided in one
+// batch, or within one microsecond. Nobody tells their order. A refusal is right if it
+// could have come somewhere among the admissions: there is no room after all of them,
+// and its wait is not shorter than before the first, nor longer than after the last.
+func (j *judge) hearTogether(all []heard) {
+	soonest := make([]core.Instant, len(all))
+	for i, h := range all {
+		if !h.admitted && h.cost <= j.n {
+			soonest[i] = j.fits(h.at, h.cost, j.n)
+		}
+	}
+	for _, h := range all {
+		if h.admitted {
+			j.hearAdmission(offer{clock: h.at, cost: h.cost}, h.answer)
+		}
+	}
+	for i, h := range all {
+		switch o := (offer{clock: h.at, cost: h.cost}); {
+		case h.admitted:
+		case h.cost > j.n:
+			j.hearRefusal(o, h.answer)
+		default:
+			j.hearWait(o, h.answer, soonest[i])
+		}
+	}
 }
 
 func (j *judge) hearEnd(o offer, a answer) {
